@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Source: one self-contained CUDA text, made from a Plan and the device templates.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <moegen/plan.hpp>
+
+namespace moegen {
+
+/// The device templates by their path below templates/, e.g. "core/types.cuh".
+class Templates {
+ public:
+  /// The templates this library was built with.
+  static const Templates& embedded();
+  /// Templates read from a folder (MOEGEN_TEMPLATE_DIR, for work on kernels). Throws: config if it is not one.
+  static Templates from_directory(const std::filesystem::path& directory);
+  /// Text of `path`. Throws: internal if there is none.
+  std::string_view text(std::string_view path) const;
+
+ private:
+  std::map<std::string, std::string, std::less<>> files_;
+};
+
+/// A kernel's text. It contains no `#include`, and the same plan always gives the same bytes.
+struct Source {
+  std::string text;
+  std::vector<std::string> entries;  ///< extern "C" names, in the order of Plan::entries
+};
+
+/// Emits the source of `plan`. Pure and deterministic. Throws: internal on a broken template.
+Source emit_source(const Plan& plan, const Templates& templates = Templates::embedded());
+
+}  // namespace moegen

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pack: many entries in one relocatable, read-only file, with an index at its head.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cache/entry.hpp"
+
+namespace moegen::cache {
+
+/// Writes `entries` as one file (temporary in the same folder, fsync, rename). Deterministic: entries sorted by key.
+/// Throws: cache, naming the path and the reason.
+void write_pack(const std::filesystem::path& path, const std::vector<Entry>& entries);
+
+/// A pack opened for reading. The index is verified on opening, an entry when it is read.
+class Pack {
+ public:
+  /// Throws: cache, naming the file and what is wrong with it.
+  static Pack open(const std::filesystem::path& path);
+  const std::filesystem::path& path() const noexcept;
+  const std::vector<std::string>& keys() const noexcept;
+  /// Nothing if the pack has no such key or its bytes are bad (`bad` then says why).
+  std::optional<Entry> find(std::string_view key, BadEntry& bad) const;
+
+ private:
+  struct State;
+  explicit Pack(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  std::shared_ptr<const State> state_;
+};
+
+}  // namespace moegen::cache

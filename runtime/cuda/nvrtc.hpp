@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// NVRTC, loaded by dlopen: source text -> cubin and resource report. Needs no header, no driver and no GPU.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <moegen/arch.hpp>
+#include <moegen/engine.hpp>
+
+namespace moegen::cuda {
+
+struct CompiledCubin {
+  std::string cubin;                      ///< never empty, starts as an ELF file
+  std::vector<EntryResources> resources;  ///< one for each entry point, parsed from ptxas' report
+  std::string log;                        ///< NVRTC's program log
+};
+
+/// The flags moegen compiles with, in order, for `arch`. They are part of the cache key.
+std::vector<std::string> compile_flags(const Arch& arch);
+
+/// A loaded NVRTC library. Thread-safe.
+class Nvrtc {
+ public:
+  /// Loads NVRTC 12.9 or later once per process. Null if the machine has none; `why` then says what was tried and how
+  /// to get it.
+  static std::shared_ptr<const Nvrtc> load(std::string* why = nullptr);
+
+  std::string version() const;                       ///< "nvrtc-13.0"
+  std::string path() const;                          ///< the file that was loaded, for doctor
+  std::vector<std::string> supported_archs() const;  ///< {"sm_75", ...}
+
+  /// Throws: compile, with source and log; config if NVRTC_APPEND_FLAGS is set.
+  CompiledCubin compile(std::string_view source, const std::string& file_name, const Arch& arch,
+                        const std::vector<std::string>& entries) const;
+
+  struct State;
+  explicit Nvrtc(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
+ private:
+  std::shared_ptr<const State> state_;
+};
+
+}  // namespace moegen::cuda

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Engine: Config -> ready Kernel, through memory, packs, the user cache and the compiler, in that order.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <moegen/config.hpp>
+#include <moegen/kernel.hpp>
+#include <moegen/plan.hpp>
+
+namespace moegen {
+
+enum class LogLevel { off, warning, info, debug };
+
+/// How an Engine works. `from_environment` reads MOEGEN_CACHE_DIR, MOEGEN_PACKS, MOEGEN_JIT, MOEGEN_LOG and
+/// MOEGEN_TEMPLATE_DIR once and strictly.
+struct EngineOptions {
+  std::filesystem::path cache_dir;  ///< empty: $XDG_CACHE_HOME/moegen, else $HOME/.cache/moegen, else memory only
+  std::vector<std::filesystem::path> packs;  ///< read-only pack files, searched before the user cache
+  bool jit = true;                           ///< false = strict mode: a miss is an error
+  std::uint64_t cache_max_bytes = std::uint64_t{2} << 30;
+  LogLevel log_level = LogLevel::warning;
+  std::optional<std::filesystem::path> template_dir;
+  std::function<void(LogLevel, const std::string&)> log;  ///< empty: standard error
+
+  /// Throws: config, naming the variable, its value and what is allowed.
+  static EngineOptions from_environment();
+};
+
+/// Where a kernel came from.
+enum class BuildStatus { compiled, cached, pack, memory };
+std::string_view to_string(BuildStatus status) noexcept;
+
+/// Resources of one entry point, as the compiler reported them.
+struct EntryResources {
+  std::string entry;
+  int registers = 0;
+  int spill_store_bytes = 0, spill_load_bytes = 0;
+  int stack_bytes = 0;
+  int shared_bytes = 0;  ///< static shared memory
+};
+
+/// Result of building one kernel without loading it; needs no driver and no GPU.
+struct BuildReport {
+  std::string kernel;
+  std::string arch;
+  std::string target = "cuda";
+  BuildStatus status = BuildStatus::compiled;
+  double milliseconds = 0;
+  std::uint64_t cubin_bytes = 0;
+  std::vector<EntryResources> resources;
+  std::string key;
+};
+
+/// Thread-safe; one Engine serves all devices of a process. Move-only.
+class Engine {
+ public:
+  explicit Engine(EngineOptions options = EngineOptions::from_environment());
+  ~Engine();
+  Engine(Engine&&) noexcept;
+  Engine& operator=(Engine&&) noexcept;
+
+  /// The kernel `name` ("create_indices") of `config`, ready to run on the calling thread's current device: compiled
+  /// or found, loaded, attributes set. May take as long as a compile; the second time under a microsecond.
+  /// Throws: config, unsupported, compile, driver.
+  Kernel get(const Config& config, std::string_view name);
+
+  /// Compiles `plan` or finds it, and reports; loads nothing. Throws: unsupported, compile.
+  BuildReport build(const Plan& plan);
+
+  /// The cubin of `plan`, built if necessary.
+  std::string cubin(const Plan& plan);
+
+  const EngineOptions& options() const noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace moegen
