@@ -21,13 +21,14 @@ using LaunchConstants = std::array<std::int64_t, 16>;
 /// Facts of the device a launch goes to.
 struct LaunchDevice {
   int num_sms = 0;
-  std::uint32_t max_cluster = 1;  ///< largest cluster of this kernel's cluster entry that fits; 1 = none
+  std::uint32_t max_cluster = 1;  ///< largest power of two that this kernel's cluster entry can launch as; 1 = none
 };
 
 /// What to launch for one set of arguments.
 struct Launch {
-  int entry = 0;           ///< index into Plan::entries
-  std::uint32_t grid = 0;  ///< blocks along x; 0 = nothing to launch
+  int entry = 0;              ///< index into Plan::entries
+  std::uint32_t grid = 0;     ///< blocks along x; 0 = nothing to launch
+  std::uint32_t cluster = 1;  ///< blocks of a cluster along x; divides grid, at most EntryPlan::cluster
 };
 
 /// The behaviour of a kernel family. Plain function pointers: no virtual call and no allocation on the launch path.
@@ -42,12 +43,18 @@ struct Family {
   std::string_view template_path;                              ///< "create_indices/kernel.cuh"
   std::string_view (*entry_template)(const EntryPlan& entry);  ///< "create_indices::run_cluster"
 
+  /// Text that goes between Params and the entry points (user expressions); may be null.
+  std::string (*fragments)(const Plan& plan);
+
   LaunchConstants (*constants)(const Plan& plan);
   /// Entry and grid for `args` (the family's argument struct). Never throws, never allocates.
   Launch (*launch)(const LaunchConstants& constants, const LaunchDevice& device, const void* args) noexcept;
   /// Null if `args` can be launched, else a sentence that names the argument and what is allowed.
   /// Never allocates: the sentence is a literal.
   const char* (*check)(const LaunchConstants& constants, const void* args) noexcept;
+  /// Bytes of workspace that a launch with `args` needs; null = never any.
+  std::int64_t (*workspace_bytes)(const LaunchConstants& constants, const LaunchDevice& device,
+                                  const void* args) noexcept;
 };
 
 /// Every family of this version, in the order of a layer's work.

@@ -33,7 +33,7 @@ struct EntryPlan {
   std::string name;     ///< extern "C" name, e.g. "moegen_create_indices_cluster"
   std::string variant;  ///< short name in reports, e.g. "cluster"
   int threads = 0;      ///< block size
-  int cluster = 1;      ///< blocks of a cluster along x
+  int cluster = 1;      ///< largest cluster along x; the family picks the size of each launch
   int dynamic_shared_bytes = 0;
   bool cooperative = false;       ///< all blocks must be resident together
   bool dependent_launch = false;  ///< may start before its predecessor in the stream has ended (PDL)
