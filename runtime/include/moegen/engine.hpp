@@ -17,6 +17,10 @@
 
 namespace moegen {
 
+namespace cache {
+struct Entry;
+}
+
 enum class LogLevel { off, warning, info, debug };
 
 /// How an Engine works. `from_environment` reads MOEGEN_CACHE_DIR, MOEGEN_PACKS, MOEGEN_JIT, MOEGEN_LOG and
@@ -77,6 +81,9 @@ class Engine {
 
   /// The cubin of `plan`, built if necessary.
   std::string cubin(const Plan& plan);
+
+  /// The kernel of `plan` as the cache stores it (cache/entry.hpp), built if necessary: what packs are made of.
+  std::shared_ptr<const cache::Entry> entry(const Plan& plan);
 
   const EngineOptions& options() const noexcept;
 
