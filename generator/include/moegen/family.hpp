@@ -51,7 +51,7 @@ struct Family {
   Launch (*launch)(const LaunchConstants& constants, const LaunchDevice& device, const void* args) noexcept;
   /// Null if `args` can be launched, else a sentence that names the argument and what is allowed.
   /// Never allocates: the sentence is a literal.
-  const char* (*check)(const LaunchConstants& constants, const void* args) noexcept;
+  const char* (*check)(const LaunchConstants& constants, const LaunchDevice& device, const void* args) noexcept;
   /// Bytes of workspace that a launch with `args` needs; null = never any.
   std::int64_t (*workspace_bytes)(const LaunchConstants& constants, const LaunchDevice& device,
                                   const void* args) noexcept;
