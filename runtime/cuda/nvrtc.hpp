@@ -24,8 +24,9 @@ std::vector<std::string> compile_flags(const Arch& arch);
 /// A loaded NVRTC library. Thread-safe.
 class Nvrtc {
  public:
-  /// Loads NVRTC 12.9 or later once per process. Null if the machine has none; `why` then says what was tried and how
-  /// to get it.
+  /// Loads NVRTC 12.9 or later once per process, together with libnvrtc-builtins from the same folder: NVRTC opens that
+  /// by its bare name, which the loader finds only in its own search path or where it is already in the process.
+  /// Null if the machine has none; `why` then says what was tried and how to get it.
   static std::shared_ptr<const Nvrtc> load(std::string* why = nullptr);
 
   std::string version() const;                       ///< "nvrtc-13.0"
