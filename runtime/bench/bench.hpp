@@ -13,8 +13,8 @@
 namespace moegen::bench {
 
 struct Options {
-  std::vector<std::string> kernels;       ///< families or kernels; empty: all that this version has
-  std::vector<std::int64_t> num_tokens;   ///< empty: tune.num_tokens of the config
+  std::vector<std::string> kernels;      ///< families or kernels; empty: all that this version has
+  std::vector<std::int64_t> num_tokens;  ///< empty: tune.num_tokens of the config
   std::uint64_t seed = 1;
   std::function<void(const std::string& kernel, std::int64_t num_tokens)> progress;
 };
@@ -30,7 +30,7 @@ struct Row {
 
 struct Report {
   std::string device;
-  double copy_gbps = 0;    ///< device-to-device copy, bytes read plus written
+  double copy_gbps = 0;            ///< device-to-device copy, bytes read plus written
   double launch_host_ns = 0;       ///< host time of Kernel::run
   double bare_launch_host_ns = 0;  ///< host time of cuLaunchKernelEx with the same kernel and arguments
   std::vector<Row> rows;

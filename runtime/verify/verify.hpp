@@ -17,7 +17,8 @@ struct Options {
   std::uint64_t seed = 1;
   bool quick = false;  ///< a smaller set, for compute-sanitizer and first runs
   /// Called before each case: kernel, a short name of the case, its number and the number of cases of the kernel.
-  std::function<void(const std::string& kernel, const std::string& name, std::size_t index, std::size_t count)> progress;
+  std::function<void(const std::string& kernel, const std::string& name, std::size_t index, std::size_t count)>
+      progress;
 };
 
 struct KernelVerdict {
