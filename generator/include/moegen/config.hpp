@@ -23,7 +23,7 @@ struct ExpressionInput {
   std::string shape = "scalar";
 };
 
-/// A checked user expression: its text as written and the inputs it may name, in the order of the config.
+/// A checked user expression: its text as written and the inputs that it names, sorted by name.
 struct ExpressionConfig {
   std::string text;
   std::vector<ExpressionInput> inputs;
@@ -137,8 +137,8 @@ struct ExpertParallelConfig {
 };
 
 struct TuneConfig {
-  std::vector<std::int64_t> num_tokens;
-  std::vector<std::string> routing;                        ///< uniform, zipf, one_hot, or the path of a histogram file
+  std::vector<std::int64_t> num_tokens = {1, 16, 128, 1024, 4096};
+  std::vector<std::string> routing = {"uniform", "zipf"};  ///< uniform, zipf, one_hot, or the path of a histogram file
   std::map<std::string, std::vector<std::int64_t>> space;  ///< limits of the tuning space, by parameter name
 };
 
