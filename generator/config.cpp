@@ -10,6 +10,7 @@
 #include "config_rules.hpp"
 #include "config_writer.hpp"
 #include "json_reader.hpp"
+#include "text_file.hpp"
 
 namespace moegen {
 

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "config_words.hpp"
+
 namespace moegen {
 namespace {
 
@@ -58,6 +60,8 @@ Allowed allowed_number(const Interval& interval) {
 Allowed allowed_words(const std::vector<std::string_view>& words) {
   return {fmt::format("{}", fmt::join(words, ", ")), {{"enum", words}}};
 }
+
+Allowed allowed_dtypes(std::span<const Dtype> dtypes) { return allowed_words(texts_of(dtypes)); }
 
 Allowed allowed_choice() { return {"true, false or \"auto\"", {{"enum", json::array({true, false, "auto"})}}}; }
 

@@ -50,6 +50,7 @@ Allowed allowed_integer(const Range& range);
 Allowed allowed_integers(std::span<const std::int64_t> values);
 Allowed allowed_number(const Interval& interval);
 Allowed allowed_words(const std::vector<std::string_view>& words);
+Allowed allowed_dtypes(std::span<const Dtype> dtypes);
 Allowed allowed_choice();
 Allowed allowed_name();
 Allowed allowed_section();

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config_reader.hpp"
 
-#include <cmath>
+#include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <moegen/error.hpp>
 
+#include "config_describer.hpp"
 #include "did_you_mean.hpp"
 #include "json_reader.hpp"
 
@@ -26,10 +27,26 @@ std::string shown(const json& value) {
   return value.dump();
 }
 
-std::vector<std::string_view> names_of(std::span<const Dtype> dtypes) {
+// Names of the fields of the section at `pointer`; empty for an object that the field table does not hold.
+std::vector<std::string_view> fields_of(std::string_view pointer) {
   std::vector<std::string_view> names;
-  for (Dtype dtype : dtypes) names.push_back(to_string(dtype));
+  for (const FieldInfo& field : all_fields()) {
+    const std::size_t slash = field.pointer.rfind('/');
+    if (std::string_view(field.pointer).substr(0, slash) == pointer)
+      names.push_back(std::string_view(field.pointer).substr(slash + 1));
+  }
   return names;
+}
+
+// The pointer of the only field called `key`, wherever it stands: a right word may be in the wrong section.
+std::string place_of(std::string_view key) {
+  std::string found;
+  for (const FieldInfo& field : all_fields()) {
+    if (std::string_view(field.pointer).substr(field.pointer.rfind('/') + 1) != key) continue;
+    if (!found.empty()) return {};
+    found = field.pointer;
+  }
+  return found;
 }
 
 bool is_path(std::string_view text) { return text.find_first_of("./") != text.npos && printable(text) == text; }
@@ -46,6 +63,7 @@ bool has_duplicate(const std::vector<Value>& values) {
 ConfigReader::ConfigReader(const json& root, std::string_view origin) : origin_(origin) {
   if (!root.is_object()) refuse_value("", root, allowed_section().text);
   levels_.push_back({&root, "", {}, {}});
+  refuse_unknown_keys(levels_.back(), fields_of(""));
 }
 
 std::string ConfigReader::pointer_of(const Field& field) const {
@@ -69,22 +87,26 @@ void ConfigReader::open_section(const Field& field, const json* value, bool null
   const Allowed allowed = nullable ? or_null(allowed_section()) : allowed_section();
   if (value != nullptr && !value->is_object()) refuse_value(pointer_of(field), *value, allowed.text);
   levels_.push_back({value == nullptr ? &kNoObject : value, pointer_of(field), {}, {}});
+  // Before anything is read: a misspelt required field, or section, should be called misspelt and not missing.
+  const std::vector<std::string_view> known = fields_of(levels_.back().pointer);
+  if (!known.empty()) refuse_unknown_keys(levels_.back(), known);
 }
 
-// Unknown keys come before missing ones: a misspelt required field should be called misspelt.
 void ConfigReader::close_section() {
   const Level level = std::move(levels_.back());
   levels_.pop_back();
-  refuse_unknown_keys(level);
+  refuse_unknown_keys(level, level.known);
   if (!level.missing.empty()) refuse(level.missing, "is missing; this field is required");
 }
 
-void ConfigReader::refuse_unknown_keys(const Level& level) const {
+void ConfigReader::refuse_unknown_keys(const Level& level, const std::vector<std::string_view>& known) const {
   for (const auto& [key, value] : level.object->items()) {
-    if (std::find(level.known.begin(), level.known.end(), key) != level.known.end()) continue;
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    const std::string elsewhere = place_of(key);
+    const std::string hint =
+        elsewhere.empty() ? did_you_mean(key, known) : fmt::format("; did you mean '{}'?", elsewhere);
     refuse(child_pointer(level.pointer, key),
-           fmt::format("is not a field of a config; allowed here {}{}", fmt::join(level.known, ", "),
-                       did_you_mean(key, level.known)));
+           fmt::format("is not a field of a config; allowed here {}{}", fmt::join(known, ", "), hint));
   }
 }
 
@@ -131,7 +153,7 @@ double ConfigReader::read_number(const Field& field, const json& value, const In
 
 Dtype ConfigReader::read_dtype(const Field& field, const json& value, std::span<const Dtype> dtypes,
                                bool nullable) const {
-  return dtypes[index_of(field, value, names_of(dtypes), nullable)];
+  return dtypes[index_of(field, value, texts_of(dtypes), nullable)];
 }
 
 template <class Int>

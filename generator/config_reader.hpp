@@ -2,7 +2,6 @@
 // The visitor of the field table that fills ConfigFields from a JSON tree.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <map>
 #include <optional>
@@ -57,10 +56,7 @@ class ConfigReader {
   template <class Enum, std::size_t kCount>
   void word(const Field& field, Enum& out, const std::array<Word<Enum>, kCount>& words) {
     const nlohmann::json* value = find(field);
-    if (value == nullptr) return;
-    std::vector<std::string_view> texts;
-    for (const Word<Enum>& word : words) texts.push_back(word.text);
-    out = words[index_of(field, *value, texts)].value;
+    if (value != nullptr) out = words[index_of(field, *value, texts_of(words))].value;
   }
 
   template <class Struct, class Body>
@@ -102,7 +98,7 @@ class ConfigReader {
   std::string pointer_of(const Field& field) const;
   void open_section(const Field& field, const nlohmann::json* value, bool nullable = false);
   void close_section();
-  void refuse_unknown_keys(const Level& level) const;
+  void refuse_unknown_keys(const Level& level, const std::vector<std::string_view>& known) const;
 
   std::size_t index_of(const Field& field, const nlohmann::json& value, const std::vector<std::string_view>& words,
                        bool nullable = false) const;

@@ -17,6 +17,7 @@ void ConfigReader::expression(const Field& field, const Field& inputs, std::opti
   const json* value = find(field);
   const json* beside = find(inputs);
   if (beside != nullptr && beside->is_null()) beside = nullptr;
+  if (beside != nullptr && !beside->is_object()) refuse_value(pointer_of(inputs), *beside, allowed_inputs().text);
   if (value != nullptr && !value->is_null())
     out = read_expression(field, *value, beside, inputs);
   else if (beside != nullptr && !beside->empty())

@@ -51,8 +51,10 @@ void check_width(const Rules& rules, std::string_view pointer, std::int64_t widt
 void check_widths(const Rules& rules) {
   const ConfigFields& f = rules.fields;
   const Dtype inner = narrowest({f.dtypes.activation, f.dtypes.weight});
-  check_width(rules, "/hidden", f.hidden, f.dtypes.activation);
-  check_width(rules, "/expert_hidden", f.expert_hidden, narrowest({inner, f.finalize.down, f.finalize.output}));
+  const Dtype rows = narrowest({inner, f.finalize.down, f.finalize.output});
+  const bool latent = f.expert_hidden != f.hidden;
+  check_width(rules, "/hidden", f.hidden, latent ? f.dtypes.activation : rows);
+  check_width(rules, "/expert_hidden", f.expert_hidden, rows);
   check_width(rules, "/intermediate", f.intermediate, inner);
   if (f.shared_experts.count != 0)
     check_width(rules, "/shared_experts/intermediate", f.shared_experts.intermediate, inner);

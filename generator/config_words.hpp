@@ -5,6 +5,7 @@
 #include <array>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include <moegen/config.hpp>
 
@@ -64,6 +65,21 @@ constexpr std::string_view word_of(Enum value, std::span<const Word<Enum>> words
   for (const Word<Enum>& word : words)
     if (word.value == value) return word.text;
   return {};
+}
+
+/// The texts of `words`, in their order.
+template <class Enum, std::size_t kCount>
+std::vector<std::string_view> texts_of(const std::array<Word<Enum>, kCount>& words) {
+  std::vector<std::string_view> texts;
+  for (const Word<Enum>& word : words) texts.push_back(word.text);
+  return texts;
+}
+
+/// torch's names of `dtypes`, in their order.
+inline std::vector<std::string_view> texts_of(std::span<const Dtype> dtypes) {
+  std::vector<std::string_view> texts;
+  for (Dtype dtype : dtypes) texts.push_back(to_string(dtype));
+  return texts;
 }
 
 inline std::string_view to_word(Scheme scheme) noexcept { return word_of<Scheme>(scheme, kSchemeWords); }

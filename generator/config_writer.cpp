@@ -31,6 +31,10 @@ void ConfigWriter::refuse(const Field& field, std::string_view sentence) const {
               fmt::format("{}: {}: {}", origin_, (place_ / std::string(field.name)).to_string(), sentence));
 }
 
+void ConfigWriter::refuse_value(const Field& field, std::string_view allowed) const {
+  refuse(field, fmt::format("is a value that its type does not have; allowed {}", allowed));
+}
+
 void ConfigWriter::put(const Field& field, json value) { tree_[place_ / std::string(field.name)] = std::move(value); }
 
 void ConfigWriter::check_text(const Field& field, const std::string& value) const {
@@ -71,11 +75,7 @@ void ConfigWriter::optional_number(const Field& field, const std::optional<doubl
 }
 
 void ConfigWriter::dtype(const Field& field, Dtype value, std::span<const Dtype> dtypes) {
-  if (std::find(dtypes.begin(), dtypes.end(), value) == dtypes.end()) {
-    std::vector<std::string_view> names;
-    for (Dtype allowed : dtypes) names.push_back(to_string(allowed));
-    refuse(field, "has another dtype; allowed " + allowed_words(names).text);
-  }
+  if (std::find(dtypes.begin(), dtypes.end(), value) == dtypes.end()) refuse_value(field, allowed_dtypes(dtypes).text);
   put(field, to_string(value));
 }
 
@@ -88,7 +88,12 @@ void ConfigWriter::optional_dtype(const Field& field, const std::optional<Dtype>
 }
 
 void ConfigWriter::choice(const Field& field, Choice value) {
-  put(field, value == Choice::automatic ? json("auto") : json(value == Choice::yes));
+  switch (value) {
+    case Choice::no: return put(field, false);
+    case Choice::yes: return put(field, true);
+    case Choice::automatic: return put(field, "auto");
+  }
+  refuse_value(field, allowed_choice().text);
 }
 
 void ConfigWriter::partition(const Field& field, const std::vector<int>& value, const Range&) {
@@ -111,7 +116,7 @@ json ConfigWriter::inputs_of(const Field& field, const std::vector<ExpressionInp
     check_text(field, input.name);
     check_text(field, input.shape);
     if (std::find(kFloatDtypes.begin(), kFloatDtypes.end(), input.dtype) == kFloatDtypes.end())
-      refuse(field, "holds another dtype; allowed float32, bfloat16, float16");
+      refuse_value({input.name, {}}, allowed_dtypes(kFloatDtypes).text);
     if (tree.contains(input.name)) refuse(field, fmt::format("holds '{}' twice; a name may stand once", input.name));
     tree[input.name] = {{"dtype", to_string(input.dtype)}, {"shape", input.shape}};
   }

@@ -50,7 +50,7 @@ class ConfigWriter {
   template <class Enum, std::size_t kCount>
   void word(const Field& field, Enum value, const std::array<Word<Enum>, kCount>& words) {
     const std::string_view text = word_of<Enum>(value, words);
-    if (text.empty()) refuse(field, "is not a value of its enumeration");
+    if (text.empty()) refuse_value(field, allowed_words(texts_of(words)).text);
     put(field, text);
   }
 
@@ -85,6 +85,7 @@ class ConfigWriter {
   nlohmann::json inputs_of(const Field& field, const std::vector<ExpressionInput>& inputs) const;
   void check_text(const Field& field, const std::string& value) const;
   [[noreturn]] void refuse(const Field& field, std::string_view sentence) const;
+  [[noreturn]] void refuse_value(const Field& field, std::string_view allowed) const;
 
   std::string origin_;
   nlohmann::json tree_ = nlohmann::json::object();

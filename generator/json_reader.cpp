@@ -2,10 +2,8 @@
 #include "json_reader.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <memory>
+#include <array>
+#include <utility>
 #include <vector>
 
 #include <fmt/core.h>
@@ -18,27 +16,6 @@ namespace {
 using nlohmann::json;
 
 [[noreturn]] void fail(const std::string& message) { throw Error(ErrorCode::config, message); }
-
-// ---- files ----
-
-constexpr std::string_view kWantsFile = "give the path of a JSON file, or '-' for standard input";
-
-struct CloseFile {
-  void operator()(std::FILE* file) const noexcept { std::fclose(file); }
-};
-
-std::string read_stream(std::FILE* stream, std::string_view origin) {
-  std::string text;
-  std::vector<char> buffer(std::size_t{1} << 16);
-  while (const std::size_t count = std::fread(buffer.data(), 1, buffer.size(), stream)) {
-    text.append(buffer.data(), count);
-    if (text.size() > kMaxTextBytes)
-      fail(fmt::format("{}: is larger than {} MiB; {}", origin, kMaxTextBytes >> 20, kWantsFile));
-  }
-  if (std::ferror(stream) != 0)
-    fail(fmt::format("{}: cannot be read: {}; {}", origin, std::strerror(errno), kWantsFile));
-  return text;
-}
 
 // ---- positions ----
 
@@ -55,6 +32,22 @@ Position locate(std::string_view text, std::size_t offset) {
   const std::size_t line_end = std::min(text.find('\n', offset), text.size());
   return {1 + static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n')), 1 + offset - line_start,
           text.substr(line_start, line_end - line_start)};
+}
+
+bool is_word(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '+' || c == '-' || c == '.';
+}
+
+// Where the token starts whose last byte is at `offset`: the parser only tells where it ends.
+std::size_t token_start(std::string_view text, std::size_t offset) {
+  if (offset >= text.size()) return offset;
+  if (text[offset] == '"') {
+    std::size_t start = offset;
+    while (start > 0 && (text[start - 1] != '"' || (start > 1 && text[start - 2] == '\\'))) --start;
+    return start > 0 ? start - 1 : offset;
+  }
+  while (offset > 0 && is_word(text[offset]) && is_word(text[offset - 1])) --offset;
+  return offset;
 }
 
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
@@ -75,13 +68,32 @@ std::string excerpt(const Position& position) {
   return fmt::format("  {}\n  {}^", line, std::string(caret - from, ' '));
 }
 
+// The library's expectations in our words; a missing comma is what it calls an unexpected value.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kExpectations = {{
+    {"expected '[', '{', or a literal", "expected a value"},
+    {"expected string literal", "expected a key in double quotes"},
+    {"expected end of input", "expected nothing after the value"},
+    {"expected '}'", "expected ',' or '}'"},
+    {"expected ']'", "expected ',' or ']'"},
+    {"invalid literal", "invalid literal; keys and texts stand in double quotes, true, false and null in lower case"},
+}};
+
 // The parser's own sentence without its error number, its position (ours is better) and its copy of the text.
 std::string fact_of(const nlohmann::detail::exception& error) {
+  constexpr int kOutOfRange = 406;  // the library's number for a literal that no double holds
+  if (error.id == kOutOfRange) return "the number is too large; at most 1.7976931348623157e308 is allowed";
   std::string_view what = error.what();
-  if (error.id == 406) return "the number is too large; at most 1.7976931348623157e308 is allowed";
-  const std::string_view dash = " - ";
-  if (const std::size_t at = what.find(dash); at != what.npos) what.remove_prefix(at + dash.size());
-  return std::string(what.substr(0, what.find("; last read:")));
+  constexpr std::string_view kDash = " - ";
+  if (const std::size_t at = what.find(kDash); at != what.npos) what.remove_prefix(at + kDash.size());
+  what = what.substr(0, what.find("; last read:"));
+  for (const auto& [theirs, ours] : kExpectations)
+    if (what.ends_with(theirs)) return fmt::format("{}{}", what.substr(0, what.size() - theirs.size()), ours);
+  return std::string(what);
+}
+
+[[noreturn]] void fail_at(std::string_view text, std::string_view origin, std::size_t offset, std::string_view fact) {
+  const Position position = locate(text, offset);
+  fail(fmt::format("{}:{}:{}: {}\n{}", origin, position.line, position.column, fact, excerpt(position)));
 }
 
 // ---- tree ----
@@ -114,8 +126,9 @@ class TreeBuilder final : public nlohmann::json_sax<json> {
   }
 
   bool parse_error(std::size_t bytes_read, const std::string&, const nlohmann::detail::exception& error) override {
-    const Position position = locate(text_, bytes_read == 0 ? 0 : bytes_read - 1);
-    fail(fmt::format("{}:{}:{}: {}\n{}", origin_, position.line, position.column, fact_of(error), excerpt(position)));
+    const std::string fact = fact_of(error);
+    const std::size_t last = bytes_read == 0 ? 0 : bytes_read - 1;
+    fail_at(text_, origin_, fact.starts_with("unexpected") ? token_start(text_, last) : last, fact);
   }
 
  private:
@@ -168,6 +181,12 @@ class TreeBuilder final : public nlohmann::json_sax<json> {
   std::vector<Level> levels_;
 };
 
+// The library takes a NUL byte for the end of input and would not see what follows.
+void refuse_nul(std::string_view text, std::string_view origin) {
+  if (const std::size_t at = text.find('\0'); at != text.npos)
+    fail_at(text, origin, at, "holds a NUL byte; only UTF-8 text without one is allowed");
+}
+
 std::string_view without_bom(std::string_view text, std::string_view origin) {
   if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF"))
     fail(fmt::format("{}: is UTF-16 text; only UTF-8 is allowed", origin));
@@ -177,20 +196,9 @@ std::string_view without_bom(std::string_view text, std::string_view origin) {
 
 }  // namespace
 
-std::string text_origin(const std::filesystem::path& path) { return path == "-" ? "<stdin>" : path.string(); }
-
-std::string read_text(const std::filesystem::path& path) {
-  const std::string origin = text_origin(path);
-  if (path == "-") return read_stream(stdin, origin);
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) fail(fmt::format("{}: is a folder; {}", origin, kWantsFile));
-  const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
-  if (!file) fail(fmt::format("{}: cannot be opened: {}; {}", origin, std::strerror(errno), kWantsFile));
-  return read_stream(file.get(), origin);
-}
-
 json parse_json(std::string_view text, std::string_view origin) {
   text = without_bom(text, origin);
+  refuse_nul(text, origin);
   TreeBuilder builder(text, origin);
   json::sax_parse(text, &builder, json::input_format_t::json, /*strict=*/true, /*ignore_comments=*/true);
   return builder.take();
