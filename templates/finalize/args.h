@@ -7,12 +7,12 @@
 namespace moegen::finalize {
 
 /// Most named inputs of one user expression.
-inline constexpr int kMaxInputs = 8;
+enum : int { kMaxInputs = 8 };
 
 /// out[t, h] = sum over slots j of weight[t, j] * down[restore[t * slots + j], h]. D = expert_hidden of the config.
 /// All pointers are device memory; rows start at multiples of 16 bytes.
 struct Args {
-  static constexpr int kFamily = 7;  ///< Family::tag
+  enum : int { kFamily = 7 };  ///< Family::tag
 
   void* output;              ///< out [T, D] finalize.output, row-major
   const void* down;          ///< in  [rows, D] finalize.down, row-major, in expert order

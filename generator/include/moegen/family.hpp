@@ -41,7 +41,7 @@ struct Family {
   Plan (*plan)(const Config& config, std::string_view kernel, const Arch& arch);
   /// Files below templates/ whose text makes up the source, and the device template that each entry instantiates.
   std::string_view template_path;                              ///< "create_indices/kernel.cuh"
-  std::string_view (*entry_template)(const EntryPlan& entry);  ///< "create_indices::run_cluster"
+  std::string_view (*entry_template)(const EntryPlan& entry);  ///< "create_indices::run<Params>"
 
   /// Text that goes between Params and the entry points (user expressions); may be null.
   std::string (*fragments)(const Plan& plan);

@@ -28,9 +28,10 @@ struct Decision {
   bool constant = true;  ///< a member of the emitted `Params`
 };
 
-/// How one entry point of the kernel is launched; the grid depends on the arguments and is the family's affair.
+/// One way to launch the kernel; the grid depends on the arguments and is the family's affair. Several entries may share
+/// one function and differ in their attributes.
 struct EntryPlan {
-  std::string name;     ///< extern "C" name, e.g. "moegen_create_indices_cluster"
+  std::string name;     ///< extern "C" name, e.g. "moegen_create_indices"
   std::string variant;  ///< short name in reports, e.g. "cluster"
   int threads = 0;      ///< block size
   int cluster = 1;      ///< largest cluster along x; the family picks the size of each launch

@@ -30,7 +30,7 @@ class Templates {
 /// A kernel's text. It contains no `#include`, and the same plan always gives the same bytes.
 struct Source {
   std::string text;
-  std::vector<std::string> entries;  ///< extern "C" names, in the order of Plan::entries
+  std::vector<std::string> entries;  ///< extern "C" names, each once, in the order of Plan::entries
 };
 
 /// Emits the source of `plan`. Pure and deterministic. Throws: internal on a broken template.

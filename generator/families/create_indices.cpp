@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// The create_indices family: its parameters, its three teams of blocks, and which of them a launch takes.
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include <moegen/error.hpp>
+#include <moegen/family.hpp>
+#include <moegen/shapes.hpp>
+
+#include <moegen/args/create_indices.h>
+#include "plan_builder.hpp"
+
+namespace moegen {
+namespace {
+
+using create_indices::Args;
+
+constexpr int kLaunchAbi = 1;
+constexpr int kWarpSize = 32;
+constexpr std::int64_t kMaxPairs = (std::int64_t{1} << 31) - 1;
+
+// Words at the head of a grid team's workspace; the kernel's kWorkspaceHead.
+constexpr std::int64_t kWorkspaceHeadWords = 16;
+
+enum Entry { kBlock = 0, kGrid = 1, kCluster = 2 };
+
+enum Constant { kGroups, kWarps, kBlockMaxPairs, kClusterMaxPairs, kGridPairsPerBlock, kIdBytes, kScalesOffset };
+
+// Words of shared memory that do not depend on the number of warps; the kernel's Shared<P>.
+std::int64_t fixed_words(std::int64_t groups, bool padded) { return groups * (padded ? 4 : 2) + 4 * kWarpSize; }
+
+std::int64_t shared_bytes(std::int64_t warps, std::int64_t groups, bool padded) {
+  return 4 * (warps * groups + fixed_words(groups, padded));
+}
+
+// The most warps whose private counters fit: more warps hide more latency, and 32 are a whole block.
+int choose_warps(std::int64_t groups, bool padded, const Arch& arch) {
+  for (int warps : {32, 16, 8, 4})
+    if (shared_bytes(warps, groups, padded) <= arch.max_shared_bytes) return warps;
+  throw Error(ErrorCode::internal, fmt::format("create_indices: no block holds {} groups on {}", groups, arch.name));
+}
+
+void add_fields(PlanBuilder& plan, const ConfigFields& fields) {
+  const std::int64_t shared_slots = fields.router.shared_slots ? fields.router.shared_slots->count : 0;
+  plan.dtype("id_dtype", fields.indices.ids, "/indices/ids");
+  plan.field("num_experts", std::int64_t{fields.num_experts}, "/num_experts");
+  plan.field("first_expert", std::int64_t{fields.indices.first_expert}, "/indices/first_expert");
+  plan.field("num_local_experts", std::int64_t{fields.indices.num_local_experts}, "/indices/num_local_experts");
+  plan.field("num_shared_slots", shared_slots, "/router/shared_slots");
+  plan.derived("first_shared_id", std::int64_t{fields.num_experts} + fields.num_zero_experts,
+               "shared slots follow the routed and the zero experts");
+  plan.field("all_experts", fields.indices.experts == IndexedExperts::all, "/indices/experts");
+  plan.field("pad_rows_to", std::int64_t{fields.indices.pad_rows_to}, "/indices/pad_rows_to");
+  plan.field("scales_offset", fields.indices.scales_offset, "/indices/scales_offset");
+}
+
+std::string warps_reason(int warps, const Arch& arch) {
+  if (warps == 32) return "a whole block: one private counter array a warp fits in shared memory";
+  return fmt::format("as many private counter arrays as fit in the {} bytes of {}", arch.max_shared_bytes, arch.name);
+}
+
+void add_shape(PlanBuilder& plan, const ConfigFields& fields, const Arch& arch) {
+  const std::int64_t groups = num_groups(fields);
+  const bool padded = fields.indices.pad_rows_to > 1;
+  const int warps = choose_warps(groups, padded, arch);
+  const std::int64_t threads = warps * kWarpSize;
+  plan.derived("num_groups", groups, "local experts and shared slots");
+  plan.derived("num_warps", std::int64_t{warps}, warps_reason(warps, arch));
+  plan.derived("num_threads", threads, "32 a warp");
+  plan.derived("groups_per_thread", (groups + threads - 1) / threads, "the scan over groups covers all of them");
+  plan.derived("shared_bytes", shared_bytes(warps, groups, padded), "counters of each warp and the tables of a block");
+}
+
+// Where each team takes over from the smaller one; measured on an H200 with 256 experts (docs/kernels.md).
+void add_teams(PlanBuilder& plan, const Arch& arch) {
+  plan.host("block_max_pairs", std::int64_t{2048}, "above it a cluster's scatter outweighs its barrier");
+  plan.host("cluster_max_pairs", std::int64_t{131072}, "above it a grid's scatter outweighs its barrier");
+  plan.host("grid_pairs_per_block", std::int64_t{4096}, "each block repays its read of all other blocks' counts");
+  plan.host("cluster", std::int64_t{arch.clusters ? arch.max_cluster : 1}, "the arch's largest cluster");
+}
+
+EntryPlan make_entry(std::string_view variant, const Arch& arch, int warps, std::int64_t bytes) {
+  EntryPlan entry;
+  entry.name = "moegen_create_indices";
+  entry.variant = variant;
+  entry.threads = warps * kWarpSize;
+  entry.dynamic_shared_bytes = static_cast<int>(bytes);
+  entry.cooperative = variant == "grid";
+  entry.cluster = variant == "cluster" ? arch.max_cluster : 1;
+  // A grid that must be resident as a whole may not share the chip with the tail of its predecessor.
+  entry.dependent_launch = arch.dependent_launch && !entry.cooperative;
+  return entry;
+}
+
+std::vector<std::string> kernels(const Config&) { return {"create_indices"}; }
+
+Plan plan(const Config& config, std::string_view kernel, const Arch& arch) {
+  PlanBuilder builder(config, kernel, arch);
+  add_fields(builder, config.fields());
+  add_shape(builder, config.fields(), arch);
+  add_teams(builder, arch);
+  const std::int64_t groups = num_groups(config.fields());
+  const bool padded = config->indices.pad_rows_to > 1;
+  const int warps = choose_warps(groups, padded, arch);
+  const std::int64_t bytes = shared_bytes(warps, groups, padded);
+  builder.entry(make_entry("block", arch, warps, bytes));
+  builder.entry(make_entry("grid", arch, warps, bytes));
+  if (arch.clusters) builder.entry(make_entry("cluster", arch, warps, bytes));
+  return std::move(builder).finish<Args>(kLaunchAbi);
+}
+
+std::string_view entry_template(const EntryPlan&) { return "create_indices::run<Params>"; }
+
+LaunchConstants constants(const Plan& plan) {
+  LaunchConstants values{};
+  values[kGroups] = plan.integer("num_groups");
+  values[kWarps] = plan.integer("num_warps");
+  values[kBlockMaxPairs] = plan.integer("block_max_pairs");
+  values[kClusterMaxPairs] = plan.integer("cluster_max_pairs");
+  values[kGridPairsPerBlock] = plan.integer("grid_pairs_per_block");
+  values[kIdBytes] = bits(*find_dtype(plan.text("id_dtype"))) / 8;
+  values[kScalesOffset] = plan.boolean("scales_offset") ? 1 : 0;
+  return values;
+}
+
+std::uint32_t grid_blocks(const LaunchConstants& values, const LaunchDevice& device, std::int64_t num_pairs) {
+  const std::int64_t wanted = (num_pairs + values[kGridPairsPerBlock] - 1) / values[kGridPairsPerBlock];
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(wanted, 1, device.num_sms));
+}
+
+// The smallest cluster that leaves each block no more than a block alone would take, up to what fits the device.
+std::uint32_t cluster_blocks(const LaunchConstants& values, const LaunchDevice& device, std::int64_t num_pairs) {
+  std::uint32_t blocks = 2;
+  while (blocks < device.max_cluster && num_pairs > blocks * values[kBlockMaxPairs] / 2) blocks *= 2;
+  return std::min(blocks, device.max_cluster);
+}
+
+Launch launch(const LaunchConstants& values, const LaunchDevice& device, const void* raw) noexcept {
+  const Args& args = *static_cast<const Args*>(raw);
+  if (args.num_pairs <= values[kBlockMaxPairs]) return {kBlock, 1, 1};
+  if (device.max_cluster > 1 && args.num_pairs <= values[kClusterMaxPairs]) {
+    const std::uint32_t blocks = cluster_blocks(values, device, args.num_pairs);
+    return {kCluster, blocks, blocks};
+  }
+  return {kGrid, grid_blocks(values, device, args.num_pairs), 1};
+}
+
+std::int64_t workspace_bytes(const LaunchConstants& values, const LaunchDevice& device, const void* args) noexcept {
+  const Launch chosen = launch(values, device, args);
+  return chosen.entry == kGrid ? 4 * (kWorkspaceHeadWords + chosen.grid * values[kGroups]) : 0;
+}
+
+bool misaligned(const void* pointer, std::int64_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % static_cast<std::uintptr_t>(bytes) != 0;
+}
+
+const char* check_outputs(const LaunchConstants& values, const Args& args) noexcept {
+  if (!args.expert_start_indices) return "expert_start_indices is null; it takes uint32 [num_groups + 1]";
+  if (!args.expert_ids) return "expert_ids is null; it takes int32 [num_groups]";
+  if (!args.expert_usage_stats) return "expert_usage_stats is null; it takes uint32 [2]";
+  if (values[kScalesOffset] != 0 && !args.scales_offset) return "scales_offset is null; it takes uint32 [num_groups]";
+  if (values[kScalesOffset] == 0 && args.scales_offset)
+    return "scales_offset is given, but the config has indices.scales_offset = false; it must be null";
+  const std::array<const void*, 6> words = {args.token_expert_order,  args.expert_start_indices,
+                                            args.restore_token_order, args.expert_ids,
+                                            args.expert_usage_stats,  args.scales_offset};
+  for (const void* pointer : words)
+    if (misaligned(pointer, 4)) return "an output is not aligned to 4 bytes";
+  return nullptr;
+}
+
+const char* check(const LaunchConstants& values, const LaunchDevice& device, const void* raw) noexcept {
+  const Args& args = *static_cast<const Args*>(raw);
+  if (args.num_pairs < 0) return "num_pairs is negative; allowed 0 .. 2^31 - 1";
+  if (args.num_pairs > kMaxPairs) return "num_pairs is too large; allowed 0 .. 2^31 - 1";
+  if (const char* wrong = check_outputs(values, args)) return wrong;
+  if (args.num_pairs == 0) return nullptr;
+  if (!args.topk_ids) return "topk_ids is null; it takes indices.ids [num_pairs]";
+  if (misaligned(args.topk_ids, values[kIdBytes])) return "topk_ids is not aligned to its element";
+  if (!args.token_expert_order) return "token_expert_order is null; it takes uint32 [order_capacity(num_pairs)]";
+  if (!args.restore_token_order) return "restore_token_order is null; it takes uint32 [num_pairs]";
+  if (workspace_bytes(values, device, raw) > 0) {
+    if (!args.workspace) return "workspace is null; it takes workspace_bytes(args) bytes, zeroed once";
+    if (misaligned(args.workspace, 16)) return "workspace is not aligned to 16 bytes";
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+extern const Family kCreateIndicesFamily;
+const Family kCreateIndicesFamily = {
+    .name = "create_indices",
+    .tag = Args::kFamily,
+    .kernels = kernels,
+    .plan = plan,
+    .template_path = "create_indices/kernel.cuh",
+    .entry_template = entry_template,
+    .fragments = nullptr,
+    .constants = constants,
+    .launch = launch,
+    .check = check,
+    .workspace_bytes = workspace_bytes,
+};
+
+}  // namespace moegen

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Warp-wide exchange. Every lane named in the mask must take part.
+#pragma once
+
+#include "bits.cuh"
+#include "thread.cuh"
+#include "types.cuh"
+
+namespace moegen {
+
+/// Orders shared and global memory accesses among the lanes of the warp.
+MOEGEN_DEVICE void warp_sync() {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::warp_sync(kFullMask);
+#else
+  asm volatile("bar.warp.sync %0;" ::"r"(kFullMask) : "memory");
+#endif
+}
+
+/// Mask of the lanes that pass the same `value` as this one. sm_70 up.
+MOEGEN_DEVICE uint32_t match_any(uint32_t value) {
+#ifdef MOEGEN_TARGET_CPU
+  return cpu::match_any(kFullMask, value);
+#else
+  uint32_t peers;
+  asm volatile("match.any.sync.b32 %0, %1, %2;" : "=r"(peers) : "r"(value), "r"(kFullMask));
+  return peers;
+#endif
+}
+
+/// `value` of the lane `delta` below; lanes without one get `fill`.
+MOEGEN_DEVICE uint32_t shuffle_up(uint32_t value, uint32_t delta, uint32_t fill) {
+#ifdef MOEGEN_TARGET_CPU
+  const uint32_t other = cpu::shuffle(kFullMask, value, lane_index() - delta);
+  return lane_index() >= delta ? other : fill;
+#else
+  uint32_t other;
+  asm volatile("shfl.sync.up.b32 %0, %1, %2, 0, %3;" : "=r"(other) : "r"(value), "r"(delta), "r"(kFullMask));
+  return lane_index() >= delta ? other : fill;
+#endif
+}
+
+/// `value` of lane `lane`.
+MOEGEN_DEVICE uint32_t shuffle(uint32_t value, uint32_t lane) {
+#ifdef MOEGEN_TARGET_CPU
+  return cpu::shuffle(kFullMask, value, lane);
+#else
+  uint32_t other;
+  asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, %3;" : "=r"(other) : "r"(value), "r"(lane), "r"(kFullMask));
+  return other;
+#endif
+}
+
+/// Largest `value` of the lanes. sm_80 up.
+MOEGEN_DEVICE uint32_t warp_max(uint32_t value) {
+#ifdef MOEGEN_TARGET_CPU
+  return cpu::warp_max(kFullMask, value);
+#else
+  uint32_t largest;
+  asm volatile("redux.sync.max.u32 %0, %1, %2;" : "=r"(largest) : "r"(value), "r"(kFullMask));
+  return largest;
+#endif
+}
+
+/// Bit mask of the lanes below this one.
+MOEGEN_DEVICE uint32_t lanes_below() { return (1u << lane_index()) - 1u; }
+
+}  // namespace moegen
