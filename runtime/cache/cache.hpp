@@ -18,12 +18,16 @@
 
 namespace moegen::cache {
 
+class FileSystem;
+
 struct Options {
-  std::filesystem::path directory;           ///< empty: none, memory and packs only
+  std::filesystem::path directory;           ///< empty: none, memory and packs only; relative: to the folder of now
   std::vector<std::filesystem::path> packs;  ///< searched in order, before the directory
   std::uint64_t max_bytes = std::uint64_t{2} << 30;
+  std::uint64_t max_memory_bytes = std::uint64_t{512} << 20;  ///< of payloads that this process keeps
   double claim_wait_s = 5;  ///< longest wait for another process that is compiling the same key
-  std::function<void(LogLevel, const std::string&)> log;
+  std::function<void(LogLevel, const std::string&)> log;  ///< empty: silent. Called from any thread
+  std::shared_ptr<FileSystem> file_system;                ///< empty: the machine's; tests put one that fails
 };
 
 /// What a lookup found and where.
@@ -32,12 +36,14 @@ struct Found {
   BuildStatus status;
 };
 
+/// `entries` and `bytes` are what lies in the directory now. `hits` are lookups that the directory answered (not those
+/// from memory or packs), `compiled` are compiles, `corrupt` bad entries found, since the directory was made.
 struct Stats {
   std::uint64_t entries = 0, bytes = 0, hits = 0, compiled = 0, corrupt = 0;
 };
 
 /// Thread-safe. Never throws because of the state of the disk: what cannot be read is a miss, what cannot be written is
-/// kept in memory after one warning.
+/// kept in memory. Says so in at most one warning about the directory, and one about each pack that cannot be used.
 class Cache {
  public:
   explicit Cache(Options options);
@@ -49,7 +55,9 @@ class Cache {
 
   /// `find`, else `compile` exactly once for all threads of all processes that ask at the same time: a claim file with
   /// a bounded wait, after which this process compiles for itself. An exception from `compile` reaches every waiter of
-  /// this process and leaves nothing behind.
+  /// this process and leaves nothing behind. `compile` returns an entry for exactly `key` and `compiler` with an ELF
+  /// payload, and does not ask this cache for the same key.
+  /// Throws: what `compile` throws; internal if it returned another entry than promised.
   Found find_or_compile(const CacheKey& key, std::string_view compiler, const std::function<Entry()>& compile);
 
   /// Totals of the directory, over all processes that used it.
@@ -60,9 +68,10 @@ class Cache {
     std::uint64_t bytes;
     std::optional<Entry> entry;  ///< nothing if the file is bad
     std::string bad_reason;
-    std::string last_used;  ///< UTC, ISO 8601
+    bool set_aside = false;       ///< a bad file that a lookup has already moved out of the way
+    std::string last_used;        ///< UTC, ISO 8601, e.g. "2026-01-31T23:59:59Z"; to the hour
   };
-  /// Every file of the directory, verified.
+  /// Every entry of the directory and every file set aside, verified, sorted by path.
   std::vector<Listed> list() const;
 
   /// Deletes least recently used entries until the directory holds at most `max_bytes`; also old temporaries and files
@@ -70,6 +79,10 @@ class Cache {
   std::uint64_t collect(std::uint64_t max_bytes);
 
   const std::filesystem::path& directory() const noexcept;
+
+  /// Why the directory cannot be used, e.g. "cache folder '/x' is not used: ..."; empty if it can, or could if it
+  /// existed. Creates nothing. For doctor.
+  std::string problem() const;
 
  private:
   struct State;

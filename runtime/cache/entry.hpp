@@ -2,6 +2,8 @@
 // Entry: one compiled kernel as it is stored: self-describing, checked byte for byte when read.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,7 +28,8 @@ struct Entry {
 };
 
 /// File form: magic line, format version, header length, JSON header with the fields above, payload length, payload,
-/// digest of everything before it. See entry.cpp for the grammar.
+/// digest of everything before it. See entry.cpp for the grammar. Deterministic.
+/// Throws: internal if the payload is empty or a text of the header is not UTF-8.
 std::string encode(const Entry& entry);
 
 /// Why a stored entry was not usable.
