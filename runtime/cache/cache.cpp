@@ -28,9 +28,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::string_view kElfMagic = "\x7f" "ELF";
+constexpr std::string_view kElfMagic =
+    "\x7f"
+    "ELF";
 constexpr std::string_view kConsequence = "kernels are kept in memory only";
-constexpr auto kFlushWait = 50ms;     // at the end of a process; losing a count is better than a late exit
+constexpr auto kFlushWait = 50ms;  // at the end of a process; losing a count is better than a late exit
 constexpr auto kCollectWait = 2000ms;
 
 std::filesystem::path absolute_or_same(const std::filesystem::path& path) {
@@ -76,7 +78,8 @@ struct Cache::State {
   std::optional<Found> find(const CacheKey& key, std::string_view compiler);
   std::optional<Found> find_in_packs(const CacheKey& key, std::string_view compiler);
   std::optional<Found> find_in_folder(const CacheKey& key, std::string_view compiler);
-  Found compile_alone(const CacheKey& key, std::string_view compiler, const Compile& compile, const FolderHandle& handle);
+  Found compile_alone(const CacheKey& key, std::string_view compiler, const Compile& compile,
+                      const FolderHandle& handle);
   Found compile_once(const CacheKey& key, std::string_view compiler, const Compile& compile);
   void store_entry(const Entry& entry, const FolderHandle& handle);
 

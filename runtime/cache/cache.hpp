@@ -68,8 +68,8 @@ class Cache {
     std::uint64_t bytes;
     std::optional<Entry> entry;  ///< nothing if the file is bad
     std::string bad_reason;
-    bool set_aside = false;       ///< a bad file that a lookup has already moved out of the way
-    std::string last_used;        ///< UTC, ISO 8601, e.g. "2026-01-31T23:59:59Z"; to the hour
+    bool set_aside = false;  ///< a bad file that a lookup has already moved out of the way
+    std::string last_used;   ///< UTC, ISO 8601, e.g. "2026-01-31T23:59:59Z"; to the hour
   };
   /// Every entry of the directory and every file set aside, verified, sorted by path.
   std::vector<Listed> list() const;

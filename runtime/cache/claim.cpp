@@ -44,7 +44,7 @@ Claim::Attempt Claim::attempt() {
 
 // The last owner deletes the file before it lets go, so the lock that we got may be on a file without a name.
 bool Claim::names_our_file() const {
-  struct stat ours {}, named {};
+  struct stat ours{}, named{};
   return fs_->stat(fd_.get(), &ours) == 0 && fs_->stat_at(folder_->get(), path_.c_str(), &named) == 0 &&
          ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
 }

@@ -17,7 +17,7 @@ bool counts(FileKind kind) { return kind == FileKind::entry || kind == FileKind:
 void scan_bucket(FileSystem& fs, int folder, const std::string& bucket, std::vector<FolderFile>& out) {
   for (const std::string& name : list_names(fs, folder, bucket)) {
     FolderFile file{fmt::format("{}/{}", bucket, name), kind_of(name)};
-    struct stat status {};
+    struct stat status{};
     if (fs.stat_at(folder, file.path.c_str(), &status) != 0 || S_ISDIR(status.st_mode)) continue;
     file.bytes = static_cast<std::uint64_t>(status.st_size);
     file.last_used_s = status.st_mtime;

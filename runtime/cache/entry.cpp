@@ -57,7 +57,8 @@ std::string header_text(const Entry& entry) {
   try {
     text = header_of(entry).dump();
   } catch (const Json::type_error&) {
-    throw Error(ErrorCode::internal, fmt::format("a cache entry of kernel '{}' has text that is not UTF-8", entry.kernel));
+    throw Error(ErrorCode::internal,
+                fmt::format("a cache entry of kernel '{}' has text that is not UTF-8", entry.kernel));
   }
   if (text.size() <= kMaxHeaderBytes) return text;
   throw Error(ErrorCode::internal, fmt::format("a cache entry of kernel '{}' has a header of {} bytes; at most {}",

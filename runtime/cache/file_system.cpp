@@ -14,7 +14,8 @@
 namespace moegen::cache {
 namespace {
 
-constexpr int kReadFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;  // O_NONBLOCK: never wait for a pipe's writer
+constexpr int kReadFlags =
+    O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;  // O_NONBLOCK: never wait for a pipe's writer
 
 std::error_code error_of(int number) noexcept { return {number, std::generic_category()}; }
 

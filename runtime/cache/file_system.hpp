@@ -57,7 +57,7 @@ std::error_code last_error() noexcept;
 /// A regular file as it was read. `error` is set if it could not be read whole.
 struct FileBytes {
   std::string bytes;
-  struct stat status {};
+  struct stat status{};
   std::error_code error;
 };
 

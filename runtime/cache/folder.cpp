@@ -79,7 +79,7 @@ Folder::Opened Folder::refuse(const std::string& fact, const std::string& advice
 }
 
 bool Folder::is_current() const {
-  struct stat status {};
+  struct stat status{};
   return handle_ && fs_.stat(handle_->get(), &status) == 0 && status.st_nlink > 0;
 }
 
@@ -98,11 +98,12 @@ Folder::Opened Folder::open_now(bool create) {
   }
   if (create) {
     if (const auto error = make_with_parents(fs_, directory_)) {
-      return refuse(fmt::format("cannot create it: {}", error.message()), "set MOEGEN_CACHE_DIR to a folder of your own");
+      return refuse(fmt::format("cannot create it: {}", error.message()),
+                    "set MOEGEN_CACHE_DIR to a folder of your own");
     }
   }
   UniqueFd fd(fs_.open_at(AT_FDCWD, directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  struct stat status {};
+  struct stat status{};
   if (!fd || fs_.stat(fd.get(), &status) != 0) {
     const std::error_code error = last_error();
     if (!create && error == std::errc::no_such_file_or_directory) return {};

@@ -29,8 +29,8 @@ std::string bucket_of(std::string_view digest);
 /// "v1/ab/<digest>-<compiler>", to which a suffix is added. What a file name cannot hold is written %XX.
 std::string stem_of(std::string_view digest, std::string_view compiler);
 
-/// An open folder; every path below it is used relative to this descriptor, so that nobody can put another folder in its
-/// place after it was checked.
+/// An open folder; every path below it is used relative to this descriptor, so that nobody can put another folder in
+/// its place after it was checked.
 using FolderHandle = std::shared_ptr<const UniqueFd>;
 
 class Folder {

@@ -68,8 +68,8 @@ std::string ledger_path() { return fmt::format("{}/ledger", kVersionFolder); }
 
 Ledger::File Ledger::open_locked(int folder, std::chrono::milliseconds wait) {
   File file;
-  file.fd = UniqueFd(fs_.open_at(folder, ledger_path().c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
-                                 0600));
+  file.fd = UniqueFd(
+      fs_.open_at(folder, ledger_path().c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
   file.busy = file.fd && lock_within(fs_, file.fd.get(), wait) == Lock::busy;
   return file;
 }

@@ -16,11 +16,11 @@
 namespace moegen::cache {
 
 struct Totals {
-  std::int64_t bytes = 0;         ///< of entries and set-aside files; never less than what is there
-  std::int64_t last_scan_s = 0;   ///< Unix time at which `bytes` was last counted; 0: never, `bytes` means nothing
-  std::int64_t hits = 0;          ///< lookups that the folder answered
-  std::int64_t compiled = 0;      ///< kernels compiled by processes that use this folder
-  std::int64_t corrupt = 0;       ///< bad entries found
+  std::int64_t bytes = 0;        ///< of entries and set-aside files; never less than what is there
+  std::int64_t last_scan_s = 0;  ///< Unix time at which `bytes` was last counted; 0: never, `bytes` means nothing
+  std::int64_t hits = 0;         ///< lookups that the folder answered
+  std::int64_t compiled = 0;     ///< kernels compiled by processes that use this folder
+  std::int64_t corrupt = 0;      ///< bad entries found
 };
 
 class Ledger {

@@ -20,7 +20,8 @@ class Memory {
   /// Forgets what came first once the payloads exceed `max_bytes`; the newest entry always stays.
   explicit Memory(std::uint64_t max_bytes) : max_bytes_(max_bytes) {}
 
-  /// The entry that answered (key, compiler) before; null if none did. An empty `compiler` takes any. Allocates nothing.
+  /// The entry that answered (key, compiler) before; null if none did. An empty `compiler` takes any. Allocates
+  /// nothing.
   std::shared_ptr<const Entry> find(const std::string& key, std::string_view compiler) const;
 
   /// Remembers `entry` as the answer to (key, compiler). Returns the one that is remembered: the first.

@@ -100,7 +100,7 @@ struct Pack::State {
 void Pack::State::open_file() {
   FileSystem fs;
   fd = UniqueFd(fs.open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat status {};
+  struct stat status{};
   if (!fd || fs.stat(fd.get(), &status) != 0) refuse(path, fmt::format("cannot open: {}", last_error().message()));
   if (!S_ISREG(status.st_mode)) refuse(path, "not a file; a pack is one regular file");
   file_bytes = static_cast<std::uint64_t>(status.st_size);

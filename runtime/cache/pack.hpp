@@ -15,8 +15,8 @@ namespace moegen::cache {
 /// Version of the pack's own index; the entries in it carry kFormatVersion.
 inline constexpr std::uint32_t kPackVersion = 1;
 
-/// Writes `entries` as one file (temporary in the same folder, fsync, rename). Deterministic: entries are sorted by key,
-/// and their order in `entries` does not matter. Of several with the same key one is kept: the one whose compiler
+/// Writes `entries` as one file (temporary in the same folder, fsync, rename). Deterministic: entries are sorted by
+/// key, and their order in `entries` does not matter. Of several with the same key one is kept: the one whose compiler
 /// sorts last.
 /// Throws: cache, naming the path and the reason; internal as `encode` does.
 void write_pack(const std::filesystem::path& path, const std::vector<Entry>& entries);

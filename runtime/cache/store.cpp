@@ -18,7 +18,7 @@ constexpr std::int64_t kScanEveryS = 24 * 3600;         // corrects what `bytes`
 
 // Moves a bad file out of the way, unless another process has put a new one there since it was read.
 void set_aside(FileSystem& fs, int folder, const std::string& path, const struct stat& read_status) {
-  struct stat now {};
+  struct stat now{};
   if (fs.stat_at(folder, path.c_str(), &now) != 0 || now.st_ino != read_status.st_ino) return;
   const std::string stem = path.substr(0, path.size() - kEntrySuffix.size());
   fs.rename_at(folder, path.c_str(), (stem + std::string(kBadSuffix)).c_str());

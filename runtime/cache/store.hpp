@@ -23,7 +23,7 @@ std::int64_t unix_time_s();
 struct Loaded {
   std::optional<Entry> entry;
   BadEntry bad;          ///< why there is no entry, if the file is there but bad
-  struct stat status {};  ///< of the file
+  struct stat status{};  ///< of the file
 };
 
 /// Reads and verifies the file at `path`. A missing or unreadable file is neither an entry nor bad.
