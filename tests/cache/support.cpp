@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -12,8 +13,9 @@ namespace moegen::cache::testing {
 
 namespace fs = std::filesystem;
 
-ScratchFolder::ScratchFolder() {
-  std::string name = (fs::temp_directory_path() / "moegen-test-XXXXXX").string();
+ScratchFolder::ScratchFolder(Place place) {
+  const bool in_memory = place == Place::memory && ::access("/dev/shm", W_OK) == 0;
+  std::string name = ((in_memory ? "/dev/shm" : fs::temp_directory_path()) / fs::path("moegen-test-XXXXXX")).string();
   REQUIRE(::mkdtemp(name.data()) != nullptr);
   path_ = name;
 }

@@ -14,10 +14,12 @@
 
 namespace moegen::cache::testing {
 
-/// A new empty folder under the system's temporary folder; deleted at the end with all that is in it.
+/// A new empty folder, deleted at the end with all that is in it: in memory where the machine has /dev/shm, or under
+/// the system's temporary folder, which is a real disk more often than not.
 class ScratchFolder {
  public:
-  ScratchFolder();
+  enum class Place { memory, disk };
+  explicit ScratchFolder(Place place = Place::memory);
   ~ScratchFolder();
   const std::filesystem::path& path() const noexcept { return path_; }
 
