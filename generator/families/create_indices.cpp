@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The create_indices family: its parameters, its three teams of blocks, and which of them a launch takes.
+// The create_indices family: its parameters, and the team of blocks that a launch takes.
 #include <algorithm>
 #include <array>
 
@@ -24,21 +24,19 @@ constexpr std::int64_t kMaxPairs = (std::int64_t{1} << 31) - 1;
 // Words at the head of a grid team's workspace; the kernel's kWorkspaceHead.
 constexpr std::int64_t kWorkspaceHeadWords = 16;
 
-enum Entry { kBlock = 0, kGrid = 1, kCluster = 2 };
+enum Constant { kGroups, kClusters, kPairsPerBlock, kIdBytes, kScalesOffset };
 
-enum Constant { kGroups, kWarps, kBlockMaxPairs, kClusterMaxPairs, kGridPairsPerBlock, kIdBytes, kScalesOffset };
-
-// Words of shared memory that do not depend on the number of warps; the kernel's Shared<P>.
-std::int64_t fixed_words(std::int64_t groups, bool padded) { return groups * (padded ? 4 : 2) + 4 * kWarpSize; }
-
-std::int64_t shared_bytes(std::int64_t warps, std::int64_t groups, bool padded) {
-  return 4 * (warps * groups + fixed_words(groups, padded));
+// The kernel's Shared<P>: a row of counters for each warp, a row of totals for each block of a cluster, the table of
+// bases, two more tables with padding, and the partial sums of the scan.
+std::int64_t shared_bytes(std::int64_t warps, std::int64_t groups, bool padded, const Arch& arch) {
+  const std::int64_t rows = warps + (arch.clusters ? arch.max_cluster : 0) + 1 + (padded ? 2 : 0);
+  return 4 * (rows * groups + 4 * kWarpSize);
 }
 
 // The most warps whose private counters fit: more warps hide more latency, and 32 are a whole block.
 int choose_warps(std::int64_t groups, bool padded, const Arch& arch) {
   for (int warps : {32, 16, 8, 4})
-    if (shared_bytes(warps, groups, padded) <= arch.max_shared_bytes) return warps;
+    if (shared_bytes(warps, groups, padded, arch) <= arch.max_shared_bytes) return warps;
   throw Error(ErrorCode::internal, fmt::format("create_indices: no block holds {} groups on {}", groups, arch.name));
 }
 
@@ -69,27 +67,35 @@ void add_shape(PlanBuilder& plan, const ConfigFields& fields, const Arch& arch) 
   plan.derived("num_groups", groups, "local experts and shared slots");
   plan.derived("num_warps", std::int64_t{warps}, warps_reason(warps, arch));
   plan.derived("num_threads", threads, "32 a warp");
+  plan.derived("max_cluster", std::int64_t{arch.max_cluster}, "the arch's largest cluster");
   plan.derived("groups_per_thread", (groups + threads - 1) / threads, "the scan over groups covers all of them");
-  plan.derived("shared_bytes", shared_bytes(warps, groups, padded), "counters of each warp and the tables of a block");
+  plan.derived("shared_bytes", shared_bytes(warps, groups, padded, arch),
+               "counters of each warp and the tables of a block");
 }
 
-// Where each team takes over from the smaller one; measured on an H200 with 256 experts (docs/kernels.md).
-void add_teams(PlanBuilder& plan, const Arch& arch) {
-  plan.host("block_max_pairs", std::int64_t{2048}, "above it a cluster's scatter outweighs its barrier");
-  plan.host("cluster_max_pairs", std::int64_t{131072}, "above it a grid's scatter outweighs its barrier");
-  plan.host("grid_pairs_per_block", std::int64_t{4096}, "each block repays its read of all other blocks' counts");
-  plan.host("cluster", std::int64_t{arch.clusters ? arch.max_cluster : 1}, "the arch's largest cluster");
+// Pairs that a block takes before another joins; measured on an H200 with 256 experts (docs/kernels.md).
+constexpr std::int64_t kClusterPairsPerBlock = 1024;
+constexpr std::int64_t kGridPairsPerBlock = 4096;
+
+void add_team(PlanBuilder& plan, const Arch& arch) {
+  plan.derived(
+      "clusters", arch.clusters,
+      arch.clusters ? "blocks exchange counts in distributed shared memory" : "blocks exchange counts in a workspace");
+  plan.host("pairs_per_block", arch.clusters ? kClusterPairsPerBlock : kGridPairsPerBlock,
+            arch.clusters ? "a cluster's barrier is cheap beside the scatter of more pairs"
+                          : "each block repays its read of all other blocks' counts");
 }
 
-EntryPlan make_entry(std::string_view variant, const Arch& arch, int warps, std::int64_t bytes) {
+// All blocks of the team must be resident: a cluster is by nature, a grid by cooperative launch. A cooperative grid may
+// not share the chip with the tail of its predecessor.
+EntryPlan make_entry(const Arch& arch, int warps, std::int64_t bytes) {
   EntryPlan entry;
   entry.name = "moegen_create_indices";
-  entry.variant = variant;
+  entry.variant = arch.clusters ? "cluster" : "grid";
   entry.threads = warps * kWarpSize;
   entry.dynamic_shared_bytes = static_cast<int>(bytes);
-  entry.cooperative = variant == "grid";
-  entry.cluster = variant == "cluster" ? arch.max_cluster : 1;
-  // A grid that must be resident as a whole may not share the chip with the tail of its predecessor.
+  entry.cooperative = !arch.clusters;
+  entry.cluster = arch.max_cluster;
   entry.dependent_launch = arch.dependent_launch && !entry.cooperative;
   return entry;
 }
@@ -100,14 +106,12 @@ Plan plan(const Config& config, std::string_view kernel, const Arch& arch) {
   PlanBuilder builder(config, kernel, arch);
   add_fields(builder, config.fields());
   add_shape(builder, config.fields(), arch);
-  add_teams(builder, arch);
+  add_team(builder, arch);
   const std::int64_t groups = num_groups(config.fields());
   const bool padded = config->indices.pad_rows_to > 1;
   const int warps = choose_warps(groups, padded, arch);
-  const std::int64_t bytes = shared_bytes(warps, groups, padded);
-  builder.entry(make_entry("block", arch, warps, bytes));
-  builder.entry(make_entry("grid", arch, warps, bytes));
-  if (arch.clusters) builder.entry(make_entry("cluster", arch, warps, bytes));
+  const std::int64_t bytes = shared_bytes(warps, groups, padded, arch);
+  builder.entry(make_entry(arch, warps, bytes));
   return std::move(builder).finish<Args>(kLaunchAbi);
 }
 
@@ -116,40 +120,26 @@ std::string_view entry_template(const EntryPlan&) { return "create_indices::run<
 LaunchConstants constants(const Plan& plan) {
   LaunchConstants values{};
   values[kGroups] = plan.integer("num_groups");
-  values[kWarps] = plan.integer("num_warps");
-  values[kBlockMaxPairs] = plan.integer("block_max_pairs");
-  values[kClusterMaxPairs] = plan.integer("cluster_max_pairs");
-  values[kGridPairsPerBlock] = plan.integer("grid_pairs_per_block");
+  values[kClusters] = plan.boolean("clusters") ? 1 : 0;
+  values[kPairsPerBlock] = plan.integer("pairs_per_block");
   values[kIdBytes] = bits(*find_dtype(plan.text("id_dtype"))) / 8;
   values[kScalesOffset] = plan.boolean("scales_offset") ? 1 : 0;
   return values;
 }
 
-std::uint32_t grid_blocks(const LaunchConstants& values, const LaunchDevice& device, std::int64_t num_pairs) {
-  const std::int64_t wanted = (num_pairs + values[kGridPairsPerBlock] - 1) / values[kGridPairsPerBlock];
-  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(wanted, 1, device.num_sms));
-}
-
-// The smallest cluster that leaves each block no more than a block alone would take, up to what fits the device.
-std::uint32_t cluster_blocks(const LaunchConstants& values, const LaunchDevice& device, std::int64_t num_pairs) {
-  std::uint32_t blocks = 2;
-  while (blocks < device.max_cluster && num_pairs > blocks * values[kBlockMaxPairs] / 2) blocks *= 2;
-  return std::min(blocks, device.max_cluster);
-}
-
 Launch launch(const LaunchConstants& values, const LaunchDevice& device, const void* raw) noexcept {
-  const Args& args = *static_cast<const Args*>(raw);
-  if (args.num_pairs <= values[kBlockMaxPairs]) return {kBlock, 1, 1};
-  if (device.max_cluster > 1 && args.num_pairs <= values[kClusterMaxPairs]) {
-    const std::uint32_t blocks = cluster_blocks(values, device, args.num_pairs);
-    return {kCluster, blocks, blocks};
-  }
-  return {kGrid, grid_blocks(values, device, args.num_pairs), 1};
+  const std::int64_t num_pairs = static_cast<const Args*>(raw)->num_pairs;
+  const std::int64_t wanted =
+      std::max<std::int64_t>(1, (num_pairs + values[kPairsPerBlock] - 1) / values[kPairsPerBlock]);
+  if (values[kClusters] == 0) return {0, static_cast<std::uint32_t>(std::min<std::int64_t>(wanted, device.num_sms)), 1};
+  std::uint32_t blocks = 1;
+  while (blocks < device.max_cluster && blocks < wanted) blocks *= 2;
+  return {0, blocks, blocks};
 }
 
 std::int64_t workspace_bytes(const LaunchConstants& values, const LaunchDevice& device, const void* args) noexcept {
-  const Launch chosen = launch(values, device, args);
-  return chosen.entry == kGrid ? 4 * (kWorkspaceHeadWords + chosen.grid * values[kGroups]) : 0;
+  if (values[kClusters] != 0) return 0;
+  return 4 * (kWorkspaceHeadWords + launch(values, device, args).grid * values[kGroups]);
 }
 
 bool misaligned(const void* pointer, std::int64_t bytes) {
@@ -171,20 +161,24 @@ const char* check_outputs(const LaunchConstants& values, const Args& args) noexc
   return nullptr;
 }
 
+const char* check_workspace(const LaunchConstants& values, const LaunchDevice& device, const Args& args) noexcept {
+  if (workspace_bytes(values, device, &args) == 0) return nullptr;
+  if (!args.workspace) return "workspace is null; it takes workspace_bytes(args) bytes, zeroed once";
+  if (misaligned(args.workspace, 16)) return "workspace is not aligned to 16 bytes";
+  return nullptr;
+}
+
 const char* check(const LaunchConstants& values, const LaunchDevice& device, const void* raw) noexcept {
   const Args& args = *static_cast<const Args*>(raw);
   if (args.num_pairs < 0) return "num_pairs is negative; allowed 0 .. 2^31 - 1";
   if (args.num_pairs > kMaxPairs) return "num_pairs is too large; allowed 0 .. 2^31 - 1";
   if (const char* wrong = check_outputs(values, args)) return wrong;
+  if (const char* wrong = check_workspace(values, device, args)) return wrong;
   if (args.num_pairs == 0) return nullptr;
   if (!args.topk_ids) return "topk_ids is null; it takes indices.ids [num_pairs]";
   if (misaligned(args.topk_ids, values[kIdBytes])) return "topk_ids is not aligned to its element";
   if (!args.token_expert_order) return "token_expert_order is null; it takes uint32 [order_capacity(num_pairs)]";
   if (!args.restore_token_order) return "restore_token_order is null; it takes uint32 [num_pairs]";
-  if (workspace_bytes(values, device, raw) > 0) {
-    if (!args.workspace) return "workspace is null; it takes workspace_bytes(args) bytes, zeroed once";
-    if (misaligned(args.workspace, 16)) return "workspace is not aligned to 16 bytes";
-  }
   return nullptr;
 }
 

@@ -6,19 +6,6 @@
 
 namespace moegen {
 
-/// Number of blocks in this cluster; 1 on archs without clusters.
-MOEGEN_DEVICE uint32_t cluster_size() {
-#ifdef MOEGEN_TARGET_CPU
-  return cpu::cluster_size();
-#elif __CUDA_ARCH__ < 900
-  return 1;
-#else
-  uint32_t size;
-  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
-  return size;
-#endif
-}
-
 /// Tells the cluster that this thread's writes to shared memory may be read. Pair with cluster_wait.
 MOEGEN_DEVICE void cluster_arrive() {
 #ifdef MOEGEN_TARGET_CPU
@@ -38,13 +25,13 @@ MOEGEN_DEVICE void cluster_wait() {
 }
 
 /// The word that block `rank` of the cluster has where this block has `word`, as a generic address.
-MOEGEN_DEVICE const uint32_t* map_cluster_shared(const uint32_t* word, uint32_t rank) {
+MOEGEN_DEVICE uint32_t* map_cluster_shared(uint32_t* word, uint32_t rank) {
 #ifdef MOEGEN_TARGET_CPU
-  return static_cast<const uint32_t*>(cpu::map_cluster_shared(word, rank));
+  return static_cast<uint32_t*>(cpu::map_cluster_shared(word, rank));
 #elif __CUDA_ARCH__ < 900
   return word;
 #else
-  const uint32_t* peer;
+  uint32_t* peer;
   asm("mapa.u64 %0, %1, %2;" : "=l"(peer) : "l"(word), "r"(rank));
   return peer;
 #endif

@@ -51,6 +51,17 @@ MOEGEN_DEVICE uint32_t shuffle(uint32_t value, uint32_t lane) {
 #endif
 }
 
+/// Sum of `value` over the lanes. sm_80 up.
+MOEGEN_DEVICE uint32_t warp_sum(uint32_t value) {
+#ifdef MOEGEN_TARGET_CPU
+  return cpu::warp_sum(kFullMask, value);
+#else
+  uint32_t sum;
+  asm volatile("redux.sync.add.u32 %0, %1, %2;" : "=r"(sum) : "r"(value), "r"(kFullMask));
+  return sum;
+#endif
+}
+
 /// Largest `value` of the lanes. sm_80 up.
 MOEGEN_DEVICE uint32_t warp_max(uint32_t value) {
 #ifdef MOEGEN_TARGET_CPU

@@ -8,13 +8,13 @@
 //   4. place     each warp walks its chunk again; a pair's row = group start + offset of the warp + rank in the warp
 // Ranks follow lane order and chunks follow pair order, so rows inside a group ascend by pair index whatever the team.
 //
-// Teams, told apart by the launch: one block (few pairs), one cluster (counts exchanged through distributed shared
-// memory), or a co-resident grid (counts exchanged through a workspace in global memory, one grid barrier).
+// Teams. Where the arch has clusters, one cluster of 1 to max_cluster blocks that write their counts into each other's
+// shared memory; elsewhere a co-resident grid that exchanges them through a workspace, with one grid barrier.
 //
-// Shared memory, uint32 each: warp_counts [num_warps][num_groups], totals [num_groups], base [num_groups],
-//   gap_begin and gap_end [num_groups] (only with padding), partial [4][32].
-// Barriers: block_sync between the steps; one cluster or grid barrier between `totals` written and `totals` read; a
-//   cluster also keeps its blocks alive until all have read.
+// Shared memory, uint32 each: warp_counts [num_warps][num_groups], totals [max_cluster][num_groups] (only with clusters),
+//   base [num_groups], gap_begin and gap_end [num_groups] (only with padding), partial [4][32].
+// Barriers: block_sync between the steps; one cluster or grid barrier between totals written and totals read. A block of
+//   a cluster writes its totals into every peer, so it first waits until all have started.
 //
 // The text is kept short on purpose (one entry point, few unrolled loops): compile time follows it.
 #pragma once
@@ -38,7 +38,7 @@ enum : uint32_t { kArrived = 0, kDeparted = 1, kWorkspaceHead = 16 };
 template <class P>
 struct Shared {
   uint32_t* warp_counts;  // [num_warps][num_groups] counts, then offsets of the warp inside its block
-  uint32_t* totals;       // [num_groups] pairs of this block; read by the other blocks of a cluster
+  uint32_t* totals;       // [max_cluster][num_groups] pairs of each block of the cluster
   uint32_t* base;         // [num_groups] row of this block's first pair of the group
   uint32_t* gap_begin;    // [num_groups] padding rows of the group
   uint32_t* gap_end;
@@ -46,71 +46,52 @@ struct Shared {
 
   MOEGEN_DEVICE Shared() {
     constexpr uint32_t kGapWords = P::pad_rows_to > 1 ? P::num_groups : 0;
-    constexpr uint32_t kWords = P::num_warps * P::num_groups + 2 * P::num_groups + 2 * kGapWords + 4 * kWarpSize;
+    constexpr uint32_t kTotals = P::clusters ? P::max_cluster : 0;
+    constexpr uint32_t kRows = P::num_warps + kTotals + 1;
+    constexpr uint32_t kWords = kRows * P::num_groups + 2 * kGapWords + 4 * kWarpSize;
     static_assert(kWords * 4 == P::shared_bytes, "the plan and the kernel disagree on shared memory");
     warp_counts = reinterpret_cast<uint32_t*>(dynamic_shared());
     totals = warp_counts + P::num_warps * P::num_groups;
-    base = totals + P::num_groups;
+    base = totals + kTotals * P::num_groups;
     gap_begin = base + P::num_groups;
     gap_end = gap_begin + kGapWords;
     partial = gap_end + kGapWords;
   }
 };
 
-/// The blocks that work together.
-struct Team {
-  uint32_t rank, size;
-  bool is_cluster;  // one cluster; else a grid, of one block or co-resident
-};
-
-MOEGEN_DEVICE Team this_team() {
-  const uint32_t cluster = cluster_size();
-  return {block_index(), num_blocks(), cluster > 1 && cluster == num_blocks()};
+/// Hands this block's pairs of `group` to all blocks.
+template <class P>
+MOEGEN_DEVICE void publish_total(const Args& args, const Shared<P>& shared, uint32_t group, uint32_t total) {
+  const uint32_t word = block_index() * P::num_groups + group;
+  if constexpr (P::clusters) {
+#pragma unroll 1
+    for (uint32_t block = 0; block < num_blocks(); ++block) *map_cluster_shared(shared.totals + word, block) = total;
+  } else {
+    static_cast<uint32_t*>(args.workspace)[kWorkspaceHead + word] = total;
+  }
 }
 
-/// Makes `totals` of all blocks readable by the team.
+/// Waits until the totals of all blocks are there; returns the table [num_blocks][num_groups] that holds them.
 template <class P>
-MOEGEN_DEVICE void publish_totals(const Args& args, const Shared<P>& shared, const Team& team) {
-  if (team.is_cluster) {
+MOEGEN_DEVICE const uint32_t* await_totals(const Args& args, const Shared<P>& shared) {
+  if constexpr (P::clusters) {
     cluster_arrive();
     cluster_wait();
-  } else if (team.size > 1) {
-    uint32_t* words = static_cast<uint32_t*>(args.workspace);
-    uint32_t* mine = words + kWorkspaceHead + team.rank * P::num_groups;
-#pragma unroll 1
-    for (uint32_t i = 0; i < P::groups_per_thread; ++i) {
-      const uint32_t group = thread_index() + i * P::num_threads;
-      if (group < P::num_groups) mine[group] = shared.totals[group];
-    }
-    grid_sync(words + kArrived);
+    return shared.totals;
   } else {
-    block_sync();
-  }
-}
-
-/// Pairs of `group` in the blocks before this one, and in all blocks.
-template <class P>
-MOEGEN_DEVICE void combine_blocks(const Args& args, const Shared<P>& shared, const Team& team, uint32_t group,
-                                  uint32_t& before, uint32_t& total) {
-  before = total = 0;
-  const uint32_t* words = static_cast<const uint32_t*>(args.workspace) + kWorkspaceHead + group;
-#pragma unroll 4
-  for (uint32_t block = 0; block < team.size; ++block) {
-    const uint32_t* count = team.is_cluster   ? map_cluster_shared(shared.totals + group, block)
-                            : team.size > 1 ? words + block * P::num_groups
-                                            : shared.totals + group;
-    before += block < team.rank ? *count : 0;
-    total += *count;
-  }
-}
-
-/// Says that this block has read the others' totals; the last block of a grid leaves the workspace as it was.
-MOEGEN_DEVICE void totals_read(const Args& args, const Team& team) {
-  if (team.is_cluster) {
-    cluster_arrive();
-  } else if (team.size > 1 && thread_index() == 0) {
     uint32_t* words = static_cast<uint32_t*>(args.workspace);
-    if (global_add(words + kDeparted, 1) == team.size - 1) words[kArrived] = words[kDeparted] = 0;
+    grid_sync(words + kArrived);
+    return words + kWorkspaceHead;
+  }
+}
+
+/// Says that this block of a grid has read the others' totals; the last one leaves the workspace as it was.
+template <class P>
+MOEGEN_DEVICE void totals_read(const Args& args) {
+  if constexpr (!P::clusters) {
+    if (thread_index() != 0) return;
+    uint32_t* words = static_cast<uint32_t*>(args.workspace);
+    if (global_add(words + kDeparted, 1) == num_blocks() - 1) words[kArrived] = words[kDeparted] = 0;
   }
 }
 
@@ -150,10 +131,10 @@ struct Chunk {
 
 /// All warps of the team get equal chunks of whole warps of pairs, in order. 32 bits hold every sum: num_pairs < 2^31.
 template <class P>
-MOEGEN_DEVICE Chunk chunk_of_warp(const Args& args, const Team& team) {
+MOEGEN_DEVICE Chunk chunk_of_warp(const Args& args) {
   const uint32_t num_pairs = static_cast<uint32_t>(args.num_pairs);
-  const uint32_t length = round_up<uint32_t>(ceil_div<uint32_t>(num_pairs, team.size * P::num_warps), kWarpSize);
-  const uint32_t begin = min_of(length * (team.rank * P::num_warps + warp_index()), num_pairs);
+  const uint32_t length = round_up<uint32_t>(ceil_div<uint32_t>(num_pairs, num_blocks() * P::num_warps), kWarpSize);
+  const uint32_t begin = min_of(length * (block_index() * P::num_warps + warp_index()), num_pairs);
   return {begin, min_of(begin + length, num_pairs)};
 }
 
@@ -166,22 +147,25 @@ MOEGEN_DEVICE void count_pairs(const Args& args, const Chunk& chunk, uint32_t* c
   }
 }
 
-/// Counts of the warps -> offsets of the warps inside the block, and the block's totals.
+/// Counts of the warps -> offsets of the warps inside the block, and the block's totals. Nested loops: eight loads in
+/// flight, and no more code than that.
 template <class P>
-MOEGEN_DEVICE void combine_warps(const Shared<P>& shared) {
+MOEGEN_DEVICE void combine_warps(const Args& args, const Shared<P>& shared) {
+  constexpr uint32_t kInFlight = min_of<uint32_t>(8, P::num_warps);
 #pragma unroll 1
-  for (uint32_t i = 0; i < P::groups_per_thread; ++i) {
-    const uint32_t group = thread_index() + i * P::num_threads;
-    if (group >= P::num_groups) break;
+  for (uint32_t group = thread_index(); group < P::num_groups; group += P::num_threads) {
     uint32_t sum = 0;
-#pragma unroll 8
-    for (uint32_t warp = 0; warp < P::num_warps; ++warp) {
-      uint32_t& word = shared.warp_counts[warp * P::num_groups + group];
-      const uint32_t count = word;
-      word = sum;
-      sum += count;
+#pragma unroll 1
+    for (uint32_t first = 0; first < P::num_warps; first += kInFlight) {
+      uint32_t* words = shared.warp_counts + first * P::num_groups + group;
+#pragma unroll
+      for (uint32_t i = 0; i < kInFlight; ++i) {
+        const uint32_t count = words[i * P::num_groups];
+        words[i * P::num_groups] = sum;
+        sum += count;
+      }
     }
-    shared.totals[group] = sum;
+    publish_total<P>(args, shared, group, sum);
   }
 }
 
@@ -204,29 +188,31 @@ MOEGEN_DEVICE Sums scan_warp(Sums sums) {
   return sums;
 }
 
+/// Turns the prefix sum of a warp into one over the block: `all` receives the sum of everything. `partial` is one row of
+/// Shared::partial, which every warp has written.
+template <class P>
+MOEGEN_DEVICE uint32_t add_warps_before(const uint32_t* partial, uint32_t& all) {
+  const uint32_t sum = lane_index() < P::num_warps ? partial[lane_index()] : 0;
+  all = warp_sum(sum);
+  return warp_sum(lane_index() < warp_index() ? sum : 0);
+}
+
 /// Exclusive prefix sums over the threads of the block; `all` receives the sums of everything.
 template <class P>
 MOEGEN_DEVICE Sums scan_block(const Shared<P>& shared, const Sums& mine, Sums& all) {
-  const Sums inclusive = scan_warp<P>(mine);
+  Sums sums = scan_warp<P>(mine);
+  uint32_t* partial = shared.partial + warp_index();
   if (lane_index() == kWarpSize - 1) {
-    shared.partial[0 * kWarpSize + warp_index()] = inclusive.rows;
-    shared.partial[1 * kWarpSize + warp_index()] = inclusive.active;
-    shared.partial[2 * kWarpSize + warp_index()] = inclusive.scale_blocks;
+    partial[0 * kWarpSize] = sums.rows;
+    partial[1 * kWarpSize] = sums.active;
+    if constexpr (P::scales_offset) partial[2 * kWarpSize] = sums.scale_blocks;
   }
   block_sync();
-  Sums warps;
-  if (lane_index() < P::num_warps)
-    warps = {shared.partial[0 * kWarpSize + lane_index()], shared.partial[1 * kWarpSize + lane_index()],
-             shared.partial[2 * kWarpSize + lane_index()]};
-  warps = scan_warp<P>(warps);
-  const uint32_t last = kWarpSize - 1;
-  all = {shuffle(warps.rows, last), shuffle(warps.active, last), shuffle(warps.scale_blocks, last)};
-  // The warp before this one holds the sum of all before; lane 31 of warp 0's view is masked to zero.
-  const uint32_t previous = warp_index() > 0 ? warp_index() - 1 : 0;
-  const uint32_t keep = warp_index() > 0 ? kFullMask : 0;
-  return {inclusive.rows - mine.rows + (shuffle(warps.rows, previous) & keep),
-          inclusive.active - mine.active + (shuffle(warps.active, previous) & keep),
-          inclusive.scale_blocks - mine.scale_blocks + (shuffle(warps.scale_blocks, previous) & keep)};
+  sums.rows += add_warps_before<P>(shared.partial, all.rows) - mine.rows;
+  sums.active += add_warps_before<P>(shared.partial + kWarpSize, all.active) - mine.active;
+  if constexpr (P::scales_offset)
+    sums.scale_blocks += add_warps_before<P>(shared.partial + 2 * kWarpSize, all.scale_blocks) - mine.scale_blocks;
+  return sums;
 }
 
 /// Adds what one group with `count` pairs takes.
@@ -262,48 +248,63 @@ MOEGEN_DEVICE void write_tail(const Args& args, const Shared<P>& shared, const S
   args.expert_usage_stats[1] = all.active;
 }
 
+/// Pairs of `group` in the blocks before this one, and in all blocks.
+template <class P>
+MOEGEN_DEVICE void combine_blocks(const uint32_t* totals, uint32_t group, uint32_t& before, uint32_t& total) {
+  before = total = 0;
+#pragma unroll 1
+  for (uint32_t first = 0; first < num_blocks(); first += 4) {
+#pragma unroll
+    for (uint32_t block = first; block < first + 4; ++block) {
+      const uint32_t count = block < num_blocks() ? totals[block * P::num_groups + group] : 0;
+      before += block < block_index() ? count : 0;
+      total += count;
+    }
+  }
+}
+
 /// Gives each group its rows. Each thread owns groups_per_thread neighbouring groups. Returns the rows in use.
 template <class P>
-MOEGEN_DEVICE uint32_t locate_groups(const Args& args, const Shared<P>& shared, const Team& team) {
+MOEGEN_DEVICE uint32_t locate_groups(const Args& args, const Shared<P>& shared, const uint32_t* totals) {
   uint32_t before[P::groups_per_thread], count[P::groups_per_thread];
   uint32_t largest = 0;
-  Sums mine;
+  Sums mine, all;
 #pragma unroll
   for (uint32_t i = 0; i < P::groups_per_thread; ++i) {
     const uint32_t group = thread_index() * P::groups_per_thread + i;
     before[i] = count[i] = 0;
-    if (group < P::num_groups) combine_blocks<P>(args, shared, team, group, before[i], count[i]);
+    if (group < P::num_groups) combine_blocks<P>(totals, group, before[i], count[i]);
     add_group<P>(mine, count[i]);
     largest = max_of(largest, count[i]);
   }
   largest = warp_max(largest);
   if (lane_index() == 0) shared.partial[3 * kWarpSize + warp_index()] = largest;
-  Sums all;
   Sums sums = scan_block<P>(shared, mine, all);
-  totals_read(args, team);  // scan_block's barrier stands between every thread's reads and this
+  totals_read<P>(args);  // scan_block's barrier stands between every thread's reads and this
 #pragma unroll
   for (uint32_t i = 0; i < P::groups_per_thread; ++i) {
     const uint32_t group = thread_index() * P::groups_per_thread + i;
     if (group >= P::num_groups) break;
     shared.base[group] = sums.rows + before[i];
     const uint32_t entry = P::all_experts ? group : sums.active;
-    if (team.rank == 0 && (P::all_experts || count[i] > 0)) write_entry<P>(args, entry, sums, static_cast<int32_t>(group));
+    if (block_index() == 0 && (P::all_experts || count[i] > 0))
+      write_entry<P>(args, entry, sums, static_cast<int32_t>(group));
     if constexpr (P::pad_rows_to > 1) shared.gap_begin[group] = sums.rows + count[i];
     add_group<P>(sums, count[i]);
     if constexpr (P::pad_rows_to > 1) shared.gap_end[group] = sums.rows;
   }
-  if (team.rank == 0) write_tail<P>(args, shared, all);
+  if (block_index() == 0) write_tail<P>(args, shared, all);
   return all.rows;
 }
 
 /// Marks the rows that hold no pair: the padding of each group and everything past the last row in use.
 template <class P>
-MOEGEN_DEVICE void fill_unused(const Args& args, const Shared<P>& shared, const Team& team, uint32_t rows) {
+MOEGEN_DEVICE void fill_unused(const Args& args, const Shared<P>& shared, uint32_t rows) {
   const uint32_t pairs = static_cast<uint32_t>(args.num_pairs);
   const uint32_t padded = P::all_experts ? P::num_groups : min_of<uint32_t>(pairs, P::num_groups);
   const uint32_t capacity = pairs + padded * (P::pad_rows_to - 1);
-  const uint32_t warps = team.size * P::num_warps;
-  const uint32_t warp = team.rank * P::num_warps + warp_index();
+  const uint32_t warps = num_blocks() * P::num_warps;
+  const uint32_t warp = block_index() * P::num_warps + warp_index();
 #pragma unroll 1
   for (uint32_t row = rows + warp * kWarpSize + lane_index(); row < capacity; row += warps * kWarpSize)
     args.token_expert_order[row] = kNone;
@@ -345,22 +346,21 @@ MOEGEN_DEVICE void place_pairs(const Args& args, const Shared<P>& shared, const 
 template <class P>
 MOEGEN_DEVICE void run(const Args& args) {
   const Shared<P> shared;
-  const Team team = this_team();
   uint32_t* counts = shared.warp_counts + warp_index() * P::num_groups;
+  if constexpr (P::clusters) cluster_arrive();
   clear_counts<P>(shared);
   launch_dependents();
   block_sync();
   wait_for_dependencies();
-  const Chunk chunk = chunk_of_warp<P>(args, team);
+  const Chunk chunk = chunk_of_warp<P>(args);
   count_pairs<P>(args, chunk, counts);
+  if constexpr (P::clusters) cluster_wait();
   block_sync();
-  combine_warps<P>(shared);
-  publish_totals<P>(args, shared, team);
-  const uint32_t rows = locate_groups<P>(args, shared, team);
+  combine_warps<P>(args, shared);
+  const uint32_t rows = locate_groups<P>(args, shared, await_totals<P>(args, shared));
   block_sync();
   place_pairs<P>(args, shared, chunk, counts);
-  fill_unused<P>(args, shared, team, rows);
-  if (team.is_cluster) cluster_wait();
+  fill_unused<P>(args, shared, rows);
 }
 
 }  // namespace moegen::create_indices
