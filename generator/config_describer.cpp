@@ -26,13 +26,13 @@ void ConfigDescriber::expression(const Field& field, const Field& inputs, const 
 }
 
 const std::vector<FieldInfo>& all_fields() {
-  static const std::vector<FieldInfo> kFields = [] {
+  static const std::vector<FieldInfo> fields = [] {
     ConfigDescriber describer;
     const ConfigFields defaults;
     visit_config(describer, defaults);
     return describer.take();
   }();
-  return kFields;
+  return fields;
 }
 
 }  // namespace moegen

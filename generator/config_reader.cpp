@@ -49,6 +49,29 @@ std::string place_of(std::string_view key) {
   return found;
 }
 
+// What other programs call our dtypes; too far from torch's names for an edit distance.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kOtherDtypeNames = {{
+    {"bf16", "bfloat16"},
+    {"fp16", "float16"},
+    {"half", "float16"},
+    {"fp32", "float32"},
+    {"float", "float32"},
+    {"fp8", "float8_e4m3fn"},
+    {"fp8_e4m3", "float8_e4m3fn"},
+    {"float8_e4m3", "float8_e4m3fn"},
+    {"e8m0", "float8_e8m0fnu"},
+    {"ue8m0", "float8_e8m0fnu"},
+    {"fp4", "float4_e2m1fn"},
+    {"e2m1", "float4_e2m1fn"},
+}};
+
+std::string suggestion_for(std::string_view text, const std::vector<std::string_view>& words) {
+  for (const auto& [other, ours] : kOtherDtypeNames)
+    if (text == other && std::find(words.begin(), words.end(), ours) != words.end())
+      return fmt::format("; did you mean '{}'?", ours);
+  return did_you_mean(text, words);
+}
+
 bool is_path(std::string_view text) { return text.find_first_of("./") != text.npos && printable(text) == text; }
 
 template <class Value>
@@ -128,7 +151,7 @@ std::size_t ConfigReader::index_of(const Field& field, const json& value, const 
   if (!value.is_string()) refuse_value(pointer_of(field), value, allowed.text);
   const auto& text = value.get_ref<const std::string&>();
   const auto found = std::find(words.begin(), words.end(), text);
-  if (found == words.end()) refuse_value(pointer_of(field), value, allowed.text, did_you_mean(text, words));
+  if (found == words.end()) refuse_value(pointer_of(field), value, allowed.text, suggestion_for(text, words));
   return static_cast<std::size_t>(found - words.begin());
 }
 

@@ -85,7 +85,7 @@ std::string fact_of(const nlohmann::detail::exception& error) {
   std::string_view what = error.what();
   constexpr std::string_view kDash = " - ";
   if (const std::size_t at = what.find(kDash); at != what.npos) what.remove_prefix(at + kDash.size());
-  what = what.substr(0, what.find("; last read:"));
+  if (const std::size_t copy = what.find("last read: "); copy != what.npos) what = what.substr(0, copy - 2);
   for (const auto& [theirs, ours] : kExpectations)
     if (what.ends_with(theirs)) return fmt::format("{}{}", what.substr(0, what.size() - theirs.size()), ours);
   return std::string(what);
@@ -137,13 +137,14 @@ class TreeBuilder final : public nlohmann::json_sax<json> {
     std::string key;  // the key being read, where `container` is an object
   };
 
-  // Pointer of the innermost value inside the first `levels` open containers.
+  // Pointer of the value that the first `levels` open containers are at. An array holds its open element already,
+  // unless that element is the one about to be added to the innermost.
   std::string pointer(std::size_t levels) const {
     std::string result;
     for (std::size_t i = 0; i < levels; ++i) {
       const Level& level = levels_[i];
-      const std::string step = level.container->is_object() ? level.key : std::to_string(level.container->size() - 1);
-      result = child_pointer(result, step);
+      const std::size_t index = level.container->size() - (i + 1 < levels_.size() ? 1 : 0);
+      result = child_pointer(result, level.container->is_object() ? level.key : std::to_string(index));
     }
     return result;
   }
