@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model's own Hugging Face config.json -> a moegen config, with the origin of every value. docs/import.md explains it.
+// A model's own Hugging Face config.json -> a moegen config, with the origin of every value. docs/import.md explains
+// it.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +15,10 @@ namespace moegen {
 
 /// What to make of the model. The defaults import one whole layer as the checkpoint has it.
 struct ImportOptions {
-  std::string name;                   ///< of the config; empty: from the file's name, or the model_type
-  std::optional<std::int64_t> layer;  ///< index of the layer; nothing: the first of the most frequent kind of MoE layer
-  std::optional<Dtype> weights;       ///< bfloat16 or float8_e4m3fn: write the twin with such weights
+  std::string name = {};  ///< of the config; empty: from the file's name, or the model_type
+  std::optional<std::int64_t> layer =
+      {};                             ///< index of the layer; nothing: the first of the most frequent kind of MoE layer
+  std::optional<Dtype> weights = {};  ///< bfloat16 or float8_e4m3fn: write the twin with such weights
   int expert_parallel = 1;            ///< ranks that share the experts
   int expert_parallel_rank = 0;       ///< the rank whose local experts the config holds
   int tensor_parallel = 1;            ///< ranks that share the intermediate width
@@ -46,8 +48,8 @@ struct ImportResult {
 };
 
 /// Imports `json`, the text of a config.json. `origin` is its file name, for messages and for the config's name.
-/// Throws: config, as `ORIGIN: /pointer/in/config.json: fact; what is allowed`, for a dense model, an unknown model_type
-/// or quantisation, a missing or odd field, or an option that does not fit. Nothing is guessed.
+/// Throws: config, as `ORIGIN: /pointer/in/config.json: fact; what is allowed`, for a dense model, an unknown
+/// model_type or quantisation, a missing or odd field, or an option that does not fit. Nothing is guessed.
 ImportResult import_hf(std::string_view json, std::string_view origin, const ImportOptions& options = {});
 
 /// The model_type words that import_hf knows, sorted.
