@@ -42,6 +42,7 @@ inline constexpr Result kErrorInvalidPtx = 218;
 inline constexpr Result kErrorUnsupportedPtxVersion = 222;
 inline constexpr Result kErrorInvalidSource = 300;
 inline constexpr Result kErrorNotFound = 500;
+inline constexpr Result kErrorInvalidClusterSize = 912;
 
 /// CUdevice_attribute
 enum class DeviceAttribute : int {

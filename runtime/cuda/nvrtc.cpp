@@ -30,6 +30,7 @@ namespace fs = std::filesystem;
 
 // 12.9 is the first with --no-cache; without it a cached compile says nothing about registers and spills.
 constexpr int kMinimumMajor = 12, kMinimumMinor = 9;
+constexpr std::string_view kVersionPrefix = "nvrtc-";
 constexpr const char* kFileNames[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
 constexpr std::string_view kHowToGetOne =
     "install a CUDA toolkit 12.9 or later, or the wheel nvidia-cuda-nvrtc and configure moegen with "
@@ -76,10 +77,12 @@ std::vector<int> read_archs(const NvrtcApi& api) {
   return archs;
 }
 
+std::string builtins_name(std::string_view version) { return fmt::format("libnvrtc-builtins.so.{}", version); }
+
 /// NVRTC opens this one by its bare name when it compiles, which finds it only if it is in the process by then.
 bool open_builtins(const Nvrtc::State& state, std::string& why) {
-  const std::string name = fmt::format("libnvrtc-builtins.so.{}.{}", state.major, state.minor);
-  const fs::path file = fs::path(state.path).parent_path() / name;
+  const fs::path file =
+      fs::path(state.path).parent_path() / builtins_name(fmt::format("{}.{}", state.major, state.minor));
   std::error_code error;
   return !fs::exists(file, error) || SharedLibrary::open(file.string(), why);
 }
@@ -243,7 +246,19 @@ std::shared_ptr<const Nvrtc> Nvrtc::load(std::string* why) {
   return loaded.nvrtc;
 }
 
-std::string Nvrtc::version() const { return fmt::format("nvrtc-{}.{}", state_->major, state_->minor); }
+bool Nvrtc::on_this_machine(std::string_view version) {
+  if (!version.starts_with(kVersionPrefix)) return false;
+  const std::string name = builtins_name(version.substr(kVersionPrefix.size()));
+  const auto lies_beside = [&](const std::string& file) {
+    std::error_code error;
+    const fs::path folder = fs::path(file).parent_path();
+    return !folder.empty() && fs::exists(folder / name, error);
+  };
+  std::string why;
+  return std::ranges::any_of(candidates(), lies_beside) || SharedLibrary::open(name, why);
+}
+
+std::string Nvrtc::version() const { return fmt::format("{}{}.{}", kVersionPrefix, state_->major, state_->minor); }
 
 int Nvrtc::version_number() const noexcept { return state_->major * 1000 + state_->minor * 10; }
 

@@ -37,6 +37,11 @@ class Nvrtc {
   /// What `load` does with its candidates, without remembering the result.
   static std::shared_ptr<const Nvrtc> load_from(const std::vector<std::string>& candidates, std::string& why);
 
+  /// True if the NVRTC called `version` ("nvrtc-13.0") is among the candidates, by the builtins library that lies
+  /// beside it under its full version. Costs microseconds, where loading NVRTC costs 20 ms and more: a process that
+  /// finds all its kernels in the cache need not load it to know that they are current.
+  static bool on_this_machine(std::string_view version);
+
   std::string version() const;                       ///< "nvrtc-13.0"
   int version_number() const noexcept;               ///< 13000, as cuDriverGetVersion counts
   std::string path() const;                          ///< the file that was loaded, for doctor

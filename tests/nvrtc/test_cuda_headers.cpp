@@ -27,6 +27,7 @@ static_assert(kErrorInvalidPtx == CUDA_ERROR_INVALID_PTX);
 static_assert(kErrorUnsupportedPtxVersion == CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
 static_assert(kErrorInvalidSource == CUDA_ERROR_INVALID_SOURCE);
 static_assert(kErrorNotFound == CUDA_ERROR_NOT_FOUND);
+static_assert(kErrorInvalidClusterSize == CUDA_ERROR_INVALID_CLUSTER_SIZE);
 static_assert(int(DeviceAttribute::max_threads_per_block) == CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
 static_assert(int(DeviceAttribute::multiprocessor_count) == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 static_assert(int(DeviceAttribute::l2_cache_size) == CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
