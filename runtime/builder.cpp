@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "builder.hpp"
+
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <moegen/error.hpp>
+
+namespace moegen {
+namespace {
+
+constexpr std::string_view kTarget = "cuda";
+
+cache::Options cache_options(const EngineOptions& options, const Logger& log) {
+  cache::Options result;
+  result.directory = options.cache_dir.empty() ? cache::default_directory() : options.cache_dir;
+  result.packs = options.packs;
+  result.max_bytes = options.cache_max_bytes;
+  result.log = log;
+  return result;
+}
+
+std::optional<Templates> read_overrides(const EngineOptions& options) {
+  if (!options.template_dir) return std::nullopt;
+  return Templates::from_directory(*options.template_dir);
+}
+
+/// What is wrong with `entry` for `plan`; "" if nothing. The key holds source, flags and arch, but not the launch ABI:
+/// that is the launcher's affair, and a pack may come from another version of moegen.
+std::string mismatch(const cache::Entry& entry, const Plan& plan) {
+  if (entry.target != kTarget) return fmt::format("target '{}', allowed '{}'", entry.target, kTarget);
+  if (entry.arch != plan.arch.name) return fmt::format("arch '{}', allowed '{}'", entry.arch, plan.arch.name);
+  if (entry.launch_abi != plan.launch_abi)
+    return fmt::format("launch ABI {}, allowed {}", entry.launch_abi, plan.launch_abi);
+  if (entry.args_bytes != plan.args_bytes)
+    return fmt::format("arguments of {} bytes, allowed {}", entry.args_bytes, plan.args_bytes);
+  return "";
+}
+
+std::string command_for(const Plan& plan, const std::string& config_file) {
+  const std::string& config = config_file.empty() ? plan.config_name + ".json" : config_file;
+  return fmt::format("moegen build '{}' --kernel {} --arch {}", config, plan.kernel, plan.arch.name);
+}
+
+}  // namespace
+
+std::string label_of(const Plan& plan) {
+  return fmt::format("{} of '{}' for {}", plan.kernel, plan.config_name, plan.arch.name);
+}
+
+struct Builder::Request {
+  const Plan& plan;
+  Source source;
+  cache::CacheKey key;
+  std::string left_aside;  ///< why the stored entry will not do, if there is one that will not
+};
+
+Builder::Builder(const EngineOptions& options, Logger log)
+    : options_(options),
+      log_(std::move(log)),
+      overrides_(read_overrides(options)),
+      cache_(cache_options(options, log_)) {}
+
+Builder::Request Builder::request(const Plan& plan) const {
+  Source source = emit_source(plan, overrides_ ? *overrides_ : Templates::embedded());
+  auto key = cache::make_key(kTarget, plan.arch.name, cuda::compile_flags(plan.arch), source.text);
+  return {plan, std::move(source), std::move(key), ""};
+}
+
+bool Builder::can_compile() const { return options_.jit && cuda::Nvrtc::load() != nullptr; }
+
+// The user cache is current while the NVRTC that filled it is on the machine; to know that, NVRTC need not be loaded.
+// Packs, and any entry where nothing can be compiled, are taken as they are.
+bool Builder::is_current(const cache::Found& found) const {
+  return found.status != BuildStatus::cached || cuda::Nvrtc::on_this_machine(found.entry->compiler) || !can_compile();
+}
+
+std::optional<cache::Found> Builder::find(Request& request) {
+  auto found = cache_.find(request.key, "");
+  if (!found) return std::nullopt;
+  request.left_aside = mismatch(*found->entry, request.plan);
+  if (!request.left_aside.empty() || !is_current(*found)) return std::nullopt;
+  return found;
+}
+
+std::optional<cache::Found> Builder::find(const Plan& plan) {
+  Request asked = request(plan);
+  return find(asked);
+}
+
+cache::Found Builder::build(const Plan& plan, const std::string& config_file) {
+  Request asked = request(plan);
+  auto found = find(asked);
+  const cache::Found result = found ? std::move(*found) : compile(asked, config_file);
+  log_(LogLevel::debug, fmt::format("{}: {} (key {})", label_of(plan), to_string(result.status), asked.key.digest()));
+  return result;
+}
+
+// `why` says what keeps this machine from compiling.
+void Builder::refuse_miss(const Request& request, const std::string& config_file, const std::string& why) const {
+  const std::string fact =
+      request.left_aside.empty() ? "in no pack and not in the cache" : "stored, but with " + request.left_aside;
+  throw Error(ErrorCode::unsupported,
+              fmt::format("{}: {} (key {}), and {}; build it with `{}`", label_of(request.plan), fact,
+                          request.key.digest(), why, command_for(request.plan, config_file)));
+}
+
+cache::Found Builder::compile(const Request& request, const std::string& config_file) {
+  if (!options_.jit) refuse_miss(request, config_file, "compiling is off (MOEGEN_JIT=off)");
+  std::string why;
+  const auto nvrtc = cuda::Nvrtc::load(&why);
+  if (!nvrtc) refuse_miss(request, config_file, why);
+  if (!request.left_aside.empty())
+    log_(LogLevel::warning, fmt::format("{}: the stored entry {} is left aside: {}", label_of(request.plan),
+                                        request.key.digest(), request.left_aside));
+  auto found = cache_.find_or_compile(request.key, nvrtc->version(), [&] { return compile_entry(request, *nvrtc); });
+  if (mismatch(*found.entry, request.plan).empty()) return found;
+  // A pack answers first with an entry that this launcher cannot use; this process then compiles for itself.
+  return {std::make_shared<const cache::Entry>(compile_entry(request, *nvrtc)), BuildStatus::compiled};
+}
+
+cache::Entry Builder::compile_entry(const Request& request, const cuda::Nvrtc& nvrtc) const {
+  const Plan& plan = request.plan;
+  log_(LogLevel::info, fmt::format("{}: compiling with {}", label_of(plan), nvrtc.version()));
+  auto compiled = nvrtc.compile(request.source.text, plan.kernel + ".cu", plan.arch, request.source.entries);
+  refuse_spills(request, compiled);
+  cache::Entry entry;
+  entry.key_fields = request.key.fields();
+  entry.key = request.key.digest();
+  entry.compiler = nvrtc.version();
+  entry.kernel = plan.kernel;
+  entry.target = kTarget;
+  entry.arch = plan.arch.name;
+  entry.launch_abi = plan.launch_abi;
+  entry.args_bytes = plan.args_bytes;
+  entry.resources = std::move(compiled.resources);
+  entry.payload = std::move(compiled.cubin);
+  return entry;
+}
+
+// With templates of their own, people want to see and time a kernel that is not finished.
+void Builder::refuse_spills(const Request& request, const cuda::CompiledCubin& compiled) const {
+  for (const EntryResources& entry : compiled.resources) {
+    if (entry.spill_store_bytes + entry.spill_load_bytes == 0) continue;
+    const std::string what =
+        fmt::format("{}: entry point '{}' spills registers: {} bytes stored, {} loaded; allowed 0",
+                    label_of(request.plan), entry.entry, entry.spill_store_bytes, entry.spill_load_bytes);
+    if (!overrides_) throw CompileError(what, request.source.text, compiled.log);
+    log_(LogLevel::warning, what);
+  }
+}
+
+}  // namespace moegen

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builder: Plan -> stored kernel, through the cache and the compiler. Needs neither driver nor GPU.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <moegen/engine.hpp>
+#include <moegen/plan.hpp>
+#include <moegen/source.hpp>
+
+#include "cache/cache.hpp"
+#include "cuda/nvrtc.hpp"
+#include "logger.hpp"
+
+namespace moegen {
+
+/// How messages name the kernel of `plan`: "create_indices of 'deepseek_v3' for sm_90a".
+std::string label_of(const Plan& plan);
+
+/// Thread-safe.
+class Builder {
+ public:
+  /// Throws: config if `options.template_dir` cannot be read.
+  Builder(const EngineOptions& options, Logger log);
+
+  /// The kernel of `plan`: from memory, a pack or the user cache, else compiled. `config_file` stands for the config in
+  /// the command that a message suggests; empty: the config's name.
+  /// Throws: compile; unsupported if it is stored nowhere and cannot be compiled here (strict mode, no NVRTC).
+  cache::Found build(const Plan& plan, const std::string& config_file = {});
+
+  /// The same without compiling. Nothing if it would have to be compiled.
+  std::optional<cache::Found> find(const Plan& plan);
+
+  /// False in strict mode and on a machine without NVRTC: then only what is stored can be had.
+  bool can_compile() const;
+
+ private:
+  struct Request;  ///< a plan with its source and key
+
+  Request request(const Plan& plan) const;
+  std::optional<cache::Found> find(Request& request);
+  bool is_current(const cache::Found& found) const;
+  cache::Found compile(const Request& request, const std::string& config_file);
+  cache::Entry compile_entry(const Request& request, const cuda::Nvrtc& nvrtc) const;
+  [[noreturn]] void refuse_miss(const Request& request, const std::string& config_file, const std::string& why) const;
+  void refuse_spills(const Request& request, const cuda::CompiledCubin& compiled) const;
+
+  EngineOptions options_;
+  Logger log_;
+  std::optional<Templates> overrides_;
+  cache::Cache cache_;
+};
+
+}  // namespace moegen
