@@ -272,6 +272,19 @@ constexpr ModelType step() {
   return row;
 }
 
+constexpr ModelType step3() {
+  ModelType row{.names = "step3_text|step3_vl", .source = "sglang step3_vl.py"};
+  row.num_experts = "moe_num_experts";
+  row.top_k = "moe_top_k";
+  row.layers = LayerRule::enumerated;
+  row.normalize = NormalizeRule::by_field;
+  row.normalize_field = "norm_expert_weight";
+  row.shared = SharedRule::one_wide;
+  row.shared_width = "share_expert_dim";
+  row.fixed_activation = ActivationKind::silu;
+  return row;
+}
+
 constexpr ModelType longcat_flash() {
   ModelType row{.names = "longcat_flash", .source = "transformers longcat_flash/modeling_longcat_flash.py"};
   row.num_layers = "num_layers|num_hidden_layers";
@@ -380,6 +393,7 @@ constexpr std::array kModelTypes = {
     nemotron_h(),
     gemma4(),
     step(),
+    step3(),
     longcat_flash(),
     ernie(),
     granite("granitemoe", false),

@@ -386,6 +386,18 @@ TEST_CASE("Kimi-K3: latent experts with situ") {
   CHECK(f.activation.linear_beta == 25.0);
 }
 
+TEST_CASE("Step-3: softmax without renormalisation, one shared expert") {
+  const ConfigFields f =
+      import(R"({"model_type": "step3_vl", "text_config": {"model_type": "step3_text", "hidden_size": 7168,
+                 "moe_intermediate_size": 5120, "moe_num_experts": 48, "moe_top_k": 3, "share_expert_dim": 5120,
+                 "norm_expert_weight": false, "moe_layers_enum": "4,5", "num_hidden_layers": 6}})")
+          .fields;
+  check_sizes(f, 7168, 5120, 48, 3);
+  check_shared(f, 1, 5120);
+  CHECK(f.router.scoring == Scoring::softmax);
+  CHECK_FALSE(f.router.normalize);
+}
+
 TEST_CASE("DBRX: fields in a section of their own, renormalised by the 1-norm") {
   const ConfigFields f = import(R"({"model_type": "dbrx", "d_model": 6144, "n_layers": 40, "torch_dtype": "bfloat16",
                                     "ffn_config": {"ffn_hidden_size": 10752, "moe_num_experts": 16, "moe_top_k": 4,
