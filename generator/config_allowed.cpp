@@ -45,6 +45,11 @@ Allowed allowed_integer(const Range& range) {
   return {fmt::format("{} from {} to {}", noun, range.least, range.most), schema};
 }
 
+Allowed allowed_integer_or_auto(const Range& range) {
+  Allowed allowed = allowed_integer(range);
+  return {allowed.text + " or \"auto\"", any_of(std::move(allowed.schema), {{"const", "auto"}})};
+}
+
 Allowed allowed_integers(std::span<const std::int64_t> values) {
   return {fmt::format("{}", fmt::join(values, ", ")),
           {{"enum", std::vector<std::int64_t>(values.begin(), values.end())}}};
@@ -117,10 +122,6 @@ Allowed or_null(Allowed allowed) {
   else
     schema["type"] = json::array({schema["type"], "null"});
   return allowed;
-}
-
-Allowed or_auto(Allowed allowed) {
-  return {allowed.text + " or \"auto\"", any_of(std::move(allowed.schema), {{"const", "auto"}})};
 }
 
 }  // namespace moegen

@@ -47,6 +47,7 @@ struct Allowed {
 
 Allowed allowed_boolean();
 Allowed allowed_integer(const Range& range);
+Allowed allowed_integer_or_auto(const Range& range);
 Allowed allowed_integers(std::span<const std::int64_t> values);
 Allowed allowed_number(const Interval& interval);
 Allowed allowed_words(const std::vector<std::string_view>& words);
@@ -62,8 +63,6 @@ Allowed allowed_expression();
 Allowed allowed_inputs();
 /// `allowed` or null.
 Allowed or_null(Allowed allowed);
-/// `allowed` or the word "auto".
-Allowed or_auto(Allowed allowed);
 
 /// Longest text of a name, bytes.
 inline constexpr std::size_t kMaxName = 128;

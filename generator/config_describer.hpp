@@ -45,7 +45,7 @@ class ConfigDescriber {
     add(field, allowed_integer(range), value);
   }
   void integer_or_auto(const Field& field, const std::optional<std::int64_t>&, const Range& range) {
-    add(field, or_auto(allowed_integer(range)), "auto");
+    add(field, allowed_integer_or_auto(range), "auto");
   }
   void choice_of(const Field& field, int value, std::span<const std::int64_t> values) {
     add(field, allowed_integers(values), value);

@@ -107,8 +107,8 @@ const json* ConfigReader::find(const Field& field) {
 
 // A section that is not there reads as an empty object, so that its required fields are missed.
 void ConfigReader::open_section(const Field& field, const json* value, bool nullable) {
-  const Allowed allowed = nullable ? or_null(allowed_section()) : allowed_section();
-  if (value != nullptr && !value->is_object()) refuse_value(pointer_of(field), *value, allowed.text);
+  if (value != nullptr && !value->is_object())
+    refuse_value(pointer_of(field), *value, (nullable ? or_null(allowed_section()) : allowed_section()).text);
   levels_.push_back({value == nullptr ? &kNoObject : value, pointer_of(field), {}, {}});
   // Before anything is read: a misspelt required field, or section, should be called misspelt and not missing.
   const std::vector<std::string_view> known = fields_of(levels_.back().pointer);
@@ -147,31 +147,30 @@ void ConfigReader::refuse_value(std::string_view pointer, const json& value, std
 
 std::size_t ConfigReader::index_of(const Field& field, const json& value, const std::vector<std::string_view>& words,
                                    bool nullable) const {
-  const Allowed allowed = nullable ? or_null(allowed_words(words)) : allowed_words(words);
-  if (!value.is_string()) refuse_value(pointer_of(field), value, allowed.text);
-  const auto& text = value.get_ref<const std::string&>();
+  const std::string_view text = value.is_string() ? value.get_ref<const std::string&>() : std::string_view();
   const auto found = std::find(words.begin(), words.end(), text);
-  if (found == words.end()) refuse_value(pointer_of(field), value, allowed.text, suggestion_for(text, words));
-  return static_cast<std::size_t>(found - words.begin());
+  if (found != words.end()) return static_cast<std::size_t>(found - words.begin());
+  const Allowed allowed = nullable ? or_null(allowed_words(words)) : allowed_words(words);
+  refuse_value(pointer_of(field), value, allowed.text, suggestion_for(text, words));
 }
 
+// `allowed` is called for a refusal only: a phrase costs more than a whole reading.
 std::int64_t ConfigReader::read_integer(const std::string& pointer, const json& value, const Range& range,
-                                        const Allowed& allowed) const {
+                                        Allowed (*allowed)(const Range&)) const {
+  // Unsigned values above the range would wrap in a signed comparison.
   const bool fits = value.is_number_integer() && (!value.is_number_unsigned() ||
                                                   value.get<std::uint64_t>() <= static_cast<std::uint64_t>(range.most));
-  if (!fits) refuse_value(pointer, value, allowed.text);
-  const auto number = value.get<std::int64_t>();
-  if (number < range.least || number > range.most || number % range.step != 0)
-    refuse_value(pointer, value, allowed.text);
+  const std::int64_t number = fits ? value.get<std::int64_t>() : 0;
+  if (!fits || number < range.least || number > range.most || number % range.step != 0)
+    refuse_value(pointer, value, allowed(range).text);
   return number;
 }
 
 double ConfigReader::read_number(const Field& field, const json& value, const Interval& interval, bool nullable) const {
+  const double number = value.is_number() ? value.get<double>() : 0;
+  if (value.is_number() && number >= interval.least && number <= interval.most) return number;
   const Allowed allowed = nullable ? or_null(allowed_number(interval)) : allowed_number(interval);
-  if (!value.is_number()) refuse_value(pointer_of(field), value, allowed.text);
-  const auto number = value.get<double>();
-  if (!(number >= interval.least && number <= interval.most)) refuse_value(pointer_of(field), value, allowed.text);
-  return number;
+  refuse_value(pointer_of(field), value, allowed.text);
 }
 
 Dtype ConfigReader::read_dtype(const Field& field, const json& value, std::span<const Dtype> dtypes,
@@ -181,16 +180,15 @@ Dtype ConfigReader::read_dtype(const Field& field, const json& value, std::span<
 
 template <class Int>
 std::vector<Int> ConfigReader::read_list(const std::string& pointer, const json& value, const Range& range,
-                                         const Allowed& allowed, bool unique) const {
-  if (!value.is_array() || value.empty()) refuse_value(pointer, value, allowed.text);
+                                         Allowed (*allowed)(const Range&), bool unique) const {
+  if (!value.is_array() || value.empty()) refuse_value(pointer, value, allowed(range).text);
   if (value.size() > kMaxList)
     refuse(pointer, fmt::format("has {} elements; allowed at most {}", value.size(), kMaxList));
   std::vector<Int> numbers;
-  const Allowed element = allowed_integer(range);
   for (std::size_t i = 0; i < value.size(); ++i)
     numbers.push_back(
-        static_cast<Int>(read_integer(child_pointer(pointer, std::to_string(i)), value[i], range, element)));
-  if (unique && has_duplicate(numbers)) refuse(pointer, "holds an element twice; allowed " + allowed.text);
+        static_cast<Int>(read_integer(child_pointer(pointer, std::to_string(i)), value[i], range, allowed_integer)));
+  if (unique && has_duplicate(numbers)) refuse(pointer, "holds an element twice; allowed " + allowed(range).text);
   return numbers;
 }
 
@@ -217,7 +215,7 @@ void ConfigReader::boolean(const Field& field, bool& out) {
 
 void ConfigReader::integer(const Field& field, std::int64_t& out, const Range& range) {
   const json* value = find(field);
-  if (value != nullptr) out = read_integer(pointer_of(field), *value, range, allowed_integer(range));
+  if (value != nullptr) out = read_integer(pointer_of(field), *value, range, allowed_integer);
 }
 
 void ConfigReader::integer(const Field& field, int& out, const Range& range) {
@@ -229,7 +227,7 @@ void ConfigReader::integer(const Field& field, int& out, const Range& range) {
 void ConfigReader::integer_or_auto(const Field& field, std::optional<std::int64_t>& out, const Range& range) {
   const json* value = find(field);
   if (value == nullptr || *value == "auto") return;
-  out = read_integer(pointer_of(field), *value, range, or_auto(allowed_integer(range)));
+  out = read_integer(pointer_of(field), *value, range, allowed_integer_or_auto);
 }
 
 void ConfigReader::choice_of(const Field& field, int& out, std::span<const std::int64_t> values) {
@@ -280,13 +278,13 @@ void ConfigReader::text_of(const Field& field, std::string& out, std::span<const
 void ConfigReader::partition(const Field& field, std::vector<int>& out, const Range& range) {
   const json* value = find(field);
   if (value == nullptr || *value == "even") return;
-  out = read_list<int>(pointer_of(field), *value, range, allowed_partition(range), /*unique=*/false);
+  out = read_list<int>(pointer_of(field), *value, range, allowed_partition, /*unique=*/false);
 }
 
 void ConfigReader::integers(const Field& field, std::vector<std::int64_t>& out, const Range& range) {
   const json* value = find(field);
   if (value == nullptr) return;
-  out = read_list<std::int64_t>(pointer_of(field), *value, range, allowed_integer_list(range), /*unique=*/true);
+  out = read_list<std::int64_t>(pointer_of(field), *value, range, allowed_integer_list, /*unique=*/true);
 }
 
 std::string ConfigReader::read_routing(const std::string& pointer, const json& value) const {
@@ -328,7 +326,7 @@ void ConfigReader::space(const Field& field, std::map<std::string, std::vector<s
       refuse(place, fmt::format("is not a parameter name; a lower-case letter, then lower-case letters, digits and "
                                 "'_', at most {}",
                                 kMaxName));
-    out[key] = read_list<std::int64_t>(place, list, kAny, allowed_integer_list(kAny), /*unique=*/true);
+    out[key] = read_list<std::int64_t>(place, list, kAny, allowed_integer_list, /*unique=*/true);
   }
 }
 

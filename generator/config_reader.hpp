@@ -103,12 +103,12 @@ class ConfigReader {
   std::size_t index_of(const Field& field, const nlohmann::json& value, const std::vector<std::string_view>& words,
                        bool nullable = false) const;
   std::int64_t read_integer(const std::string& pointer, const nlohmann::json& value, const Range& range,
-                            const Allowed& allowed) const;
+                            Allowed (*allowed)(const Range&)) const;
   double read_number(const Field& field, const nlohmann::json& value, const Interval& interval, bool nullable) const;
   Dtype read_dtype(const Field& field, const nlohmann::json& value, std::span<const Dtype> dtypes, bool nullable) const;
   template <class Int>
   std::vector<Int> read_list(const std::string& pointer, const nlohmann::json& value, const Range& range,
-                             const Allowed& allowed, bool unique) const;
+                             Allowed (*allowed)(const Range&), bool unique) const;
   std::string read_routing(const std::string& pointer, const nlohmann::json& value) const;
   ExpressionConfig read_expression(const Field& field, const nlohmann::json& value, const nlohmann::json* inputs,
                                    const Field& inputs_field);

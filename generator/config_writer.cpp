@@ -116,7 +116,8 @@ json ConfigWriter::inputs_of(const Field& field, const std::vector<ExpressionInp
     check_text(field, input.name);
     check_text(field, input.shape);
     if (std::find(kFloatDtypes.begin(), kFloatDtypes.end(), input.dtype) == kFloatDtypes.end())
-      refuse_value({input.name, {}}, allowed_dtypes(kFloatDtypes).text);
+      refuse(field, fmt::format("has an input '{}' of another dtype; allowed {}", input.name,
+                                allowed_dtypes(kFloatDtypes).text));
     if (tree.contains(input.name)) refuse(field, fmt::format("holds '{}' twice; a name may stand once", input.name));
     tree[input.name] = {{"dtype", to_string(input.dtype)}, {"shape", input.shape}};
   }

@@ -24,7 +24,7 @@ struct Args {
   const void* shared;        ///< in  [T, D] finalize.down; only with finalize.shared
   const float* shared_gate;  ///< in  [T] logits of the shared expert's gate; only with shared_experts.gate = sigmoid
   const void* bias;          ///< in  [E, D] finalize.down; only with finalize.bias
-  const void* inputs[kMaxInputs];  ///< in  named inputs of finalize.epilogue, in the config's order
+  const void* inputs[kMaxInputs];  ///< in  named inputs of finalize.epilogue, in the order of their names
   int64_t num_tokens;              ///< T; 0 is legal and launches nothing
 };
 
