@@ -70,7 +70,7 @@ void check_options(std::string_view origin, const ImportOptions& options) {
   if (options.expert_parallel < 1) refuse("--expert-parallel", options.expert_parallel, "an integer from 1 up");
   if (options.tensor_parallel < 1) refuse("--tensor-parallel", options.tensor_parallel, "an integer from 1 up");
   if (options.expert_parallel_rank < 0 || options.expert_parallel_rank >= options.expert_parallel)
-    refuse("--expert-parallel-rank", options.expert_parallel_rank, fmt::format("0 to {}", options.expert_parallel - 1));
+    refuse("--rank", options.expert_parallel_rank, fmt::format("0 to {}", options.expert_parallel - 1));
 }
 
 std::string file_name(std::string_view origin) { return std::filesystem::path(origin).filename().string(); }

@@ -107,7 +107,8 @@ class Builder {
     const Scheme scheme = fp8 ? Scheme::block128 : Scheme::none;
     if (scheme == checkpoint_ && (fp8 || activation_.value == weights)) return;
     if (!fp8) activation_ = {Dtype::bfloat16, "--weights bfloat16"};
-    quantization_ = {scheme, fp8 ? twin_scale() : Dtype::float32, fmt::format("--weights {}", to_string(weights)), ""};
+    const std::string option = fmt::format("--weights {}", to_string(weights));
+    quantization_ = {scheme, fp8 ? twin_scale() : Dtype::float32, option, option, ""};
     draft_.note(fmt::format("the checkpoint's experts are {}: their weights must be converted to {}",
                             checkpoint_ == Scheme::none ? "not quantised" : to_word(checkpoint_),
                             fp8 ? "fp8 with 128x128 scales" : "bfloat16"));
@@ -129,7 +130,7 @@ class Builder {
     draft_.put("/dtypes/output", to_string(activation_.value), activation_.source);
     if (quantization_.scheme != Scheme::none) {
       draft_.put("/quantization/scheme", to_word(quantization_.scheme), quantization_.source);
-      draft_.put("/quantization/scale", to_string(quantization_.scale), quantization_.source);
+      draft_.put("/quantization/scale", to_string(quantization_.scale), quantization_.scale_source);
     }
     if (activation_.value == Dtype::float16) draft_.put("/finalize/down", "float16", activation_.source);
   }
@@ -345,7 +346,7 @@ class Builder {
     const ExpertRange range =
         slice_experts(num_experts_.value, options_.expert_parallel, options_.expert_parallel_rank);
     const std::string source =
-        fmt::format("--expert-parallel {}, rank {}", options_.expert_parallel, options_.expert_parallel_rank);
+        fmt::format("--expert-parallel {} --rank {}", options_.expert_parallel, options_.expert_parallel_rank);
     draft_.put("/indices/first_expert", range.first, source);
     draft_.put("/indices/num_local_experts", range.count, source);
   }

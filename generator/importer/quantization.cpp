@@ -15,8 +15,8 @@ using nlohmann::json;
 
 namespace {
 
-ExpertQuantization found(Scheme scheme, std::string source, Dtype scale = Dtype::float32) {
-  return {scheme, scale, std::move(source), ""};
+ExpertQuantization found(Scheme scheme, const std::string& source, Dtype scale = Dtype::float32) {
+  return {scheme, scale, source, source, ""};
 }
 
 // ---- quant_method fp8: DeepSeek's and Qwen's block format, or one scale a tensor ----
@@ -48,7 +48,9 @@ ExpertQuantization read_fp8(const Document& root, const Document& text, const Do
   if (q.integers("weight_block_size") != std::vector<std::int64_t>{128, 128})
     q.refuse("weight_block_size", fmt::format("is {}; allowed [128, 128]", preview(*q.find("weight_block_size"))));
   expect_text(q, "activation_scheme", {"dynamic"});
-  return found(Scheme::block128, q.place("weight_block_size"), block_scale(q));
+  ExpertQuantization result = found(Scheme::block128, q.place("weight_block_size"), block_scale(q));
+  result.scale_source = q.has("scale_fmt") ? q.place("scale_fmt") : "no scale_fmt: float32";
+  return result;
 }
 
 // ---- quant_method modelopt ----

@@ -15,8 +15,9 @@ namespace moegen::importer {
 struct ExpertQuantization {
   Scheme scheme = Scheme::none;
   Dtype scale = Dtype::float32;
-  std::string source;       ///< of the scheme
-  std::string excluded_by;  ///< the exclusion that leaves these experts unquantised, or ""
+  std::string source;        ///< of the scheme
+  std::string scale_source;  ///< of the scales' dtype
+  std::string excluded_by;   ///< the exclusion that leaves these experts unquantised, or ""
 };
 
 /// Reads quantization_config of `root`, or of `text` where the root has none, for the experts of `layer`.

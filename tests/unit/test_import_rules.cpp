@@ -2,7 +2,10 @@
 // import apart from the families: choosing a layer, quantisation, slices, and every refusal with its place.
 #include <doctest/doctest.h>
 
+#include <fstream>
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <moegen/config.hpp>
@@ -249,7 +252,7 @@ TEST_CASE("expert parallelism slices the experts") {
   CHECK(refusal_of(qwen(), {.expert_parallel = 61}) ==
         "m.json: --expert-parallel: is 61 for 60 experts; at most one rank an expert");
   CHECK(refusal_of(qwen(), {.expert_parallel = 4, .expert_parallel_rank = 4}) ==
-        "m.json: --expert-parallel-rank: is 4; allowed 0 to 3");
+        "m.json: --rank: is 4; allowed 0 to 3");
   CHECK(refusal_of(qwen(), {.expert_parallel = 0}) == "m.json: --expert-parallel: is 0; allowed an integer from 1 up");
   CHECK(refusal_of(qwen(), {.tensor_parallel = 0}) == "m.json: --tensor-parallel: is 0; allowed an integer from 1 up");
   CHECK(refusal_of(qwen(), {.weights = Dtype::int4}) == "m.json: --weights: is int4; allowed bfloat16, float8_e4m3fn");
@@ -278,4 +281,12 @@ TEST_CASE("every model_type of the list has a row and none is listed twice") {
     CHECK(importer::find_model_type(names[i]) != nullptr);
     if (i > 0) CHECK(names[i - 1] < names[i]);
   }
+}
+
+TEST_CASE("docs/import.md lists every model_type") {
+  std::ifstream file(std::string(MOEGEN_SOURCE_DIR) + "/docs/import.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  REQUIRE(page.size() > 1000);
+  for (std::string_view name : importable_model_types())
+    CHECK_MESSAGE(page.find("`" + std::string(name) + "`") != std::string::npos, name);
 }
