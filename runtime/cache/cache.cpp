@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <future>
 #include <map>
 #include <mutex>
@@ -60,6 +61,13 @@ std::string iso_time(std::int64_t unix_s) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(unix_s)));
 }
 
+// A pack and whether it has been complained about.
+struct UsedPack {
+  explicit UsedPack(Pack opened) : pack(std::move(opened)) {}
+  Pack pack;
+  std::atomic<bool> warned{false};
+};
+
 }  // namespace
 
 struct Cache::State {
@@ -88,7 +96,7 @@ struct Cache::State {
   Folder folder;
   Ledger ledger;
   Memory memory;
-  std::vector<Pack> packs;
+  std::deque<UsedPack> packs;
   std::atomic<bool> warned{false};
   std::mutex flights_mutex;
   std::map<Question, std::shared_future<Found>> flights;  // guarded by flights_mutex
@@ -120,7 +128,7 @@ void Cache::State::warn_once(const std::string& fact) {
 void Cache::State::open_packs() {
   for (const std::filesystem::path& path : options.packs) {
     try {
-      packs.push_back(Pack::open(path));
+      packs.emplace_back(Pack::open(path));
     } catch (const Error& error) {
       say(LogLevel::warning, fmt::format("pack is not used: {}", error.what()));
     }
@@ -144,13 +152,13 @@ std::optional<Found> Cache::State::find(const CacheKey& key, std::string_view co
 }
 
 std::optional<Found> Cache::State::find_in_packs(const CacheKey& key, std::string_view compiler) {
-  for (const Pack& pack : packs) {
+  for (UsedPack& used : packs) {
     BadEntry bad;
-    if (auto entry = pack.find(key.digest(), bad)) return remember(key, compiler, std::move(*entry), BuildStatus::pack);
-    if (!bad.reason.empty()) {
-      say(LogLevel::warning,
-          fmt::format("pack is damaged: {}: entry {}: {}", pack.path().string(), key.digest(), bad.reason));
-    }
+    auto entry = used.pack.find(key.digest(), bad);
+    if (entry) return remember(key, compiler, std::move(*entry), BuildStatus::pack);
+    if (bad.reason.empty()) continue;
+    say(used.warned.exchange(true) ? LogLevel::debug : LogLevel::warning,
+        fmt::format("pack is damaged: {}: entry {}: {}", used.pack.path().string(), key.digest(), bad.reason));
   }
   return std::nullopt;
 }

@@ -23,7 +23,7 @@ Claim Claim::acquire(FileSystem& fs, FolderHandle folder, const std::string& pat
     const Attempt result = claim.attempt();
     if (result == Attempt::owned || result == Attempt::unavailable) return claim;
     if (std::chrono::steady_clock::now() >= deadline) break;
-    if (result == Attempt::busy) std::this_thread::sleep_for(pause);
+    std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, kLongestPause);
   }
   claim.timed_out_ = true;
@@ -36,17 +36,19 @@ Claim::Attempt Claim::attempt() {
   if (fs_->lock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     return errno == EWOULDBLOCK || errno == EINTR ? Attempt::busy : Attempt::unavailable;
   }
-  fd_ = std::move(fd);
-  if (names_our_file()) return Attempt::owned;
-  fd_ = UniqueFd();
-  return Attempt::stale;
+  const Attempt result = examine(fd.get());
+  if (result == Attempt::owned) fd_ = std::move(fd);
+  return result;
 }
 
 // The last owner deletes the file before it lets go, so the lock that we got may be on a file without a name.
-bool Claim::names_our_file() const {
-  struct stat ours{}, named{};
-  return fs_->stat(fd_.get(), &ours) == 0 && fs_->stat_at(folder_->get(), path_.c_str(), &named) == 0 &&
-         ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
+Claim::Attempt Claim::examine(int fd) const {
+  struct stat locked{}, named{};
+  if (fs_->stat(fd, &locked) != 0) return Attempt::unavailable;
+  if (fs_->stat_at(folder_->get(), path_.c_str(), &named) != 0) {
+    return errno == ENOENT ? Attempt::stale : Attempt::unavailable;
+  }
+  return locked.st_ino == named.st_ino && locked.st_dev == named.st_dev ? Attempt::owned : Attempt::stale;
 }
 
 Claim::~Claim() {

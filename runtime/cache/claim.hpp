@@ -28,7 +28,7 @@ class Claim {
   Claim(FileSystem& fs, FolderHandle folder, std::string path)
       : fs_(&fs), folder_(std::move(folder)), path_(std::move(path)) {}
   Attempt attempt();
-  bool names_our_file() const;
+  Attempt examine(int fd) const;
 
   FileSystem* fs_;
   FolderHandle folder_;

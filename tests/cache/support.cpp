@@ -3,9 +3,11 @@
 
 #include <doctest/doctest.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <iterator>
 
@@ -23,6 +25,25 @@ ScratchFolder::ScratchFolder(Place place) {
 ScratchFolder::~ScratchFolder() {
   std::error_code ignored;
   fs::remove_all(path_, ignored);
+}
+
+pid_t start_child(const std::function<int()>& body) {
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child != 0) return child;
+  int code = 99;
+  try {
+    code = body();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "child: %s\n", error.what());
+  }
+  ::_exit(code);
+}
+
+int wait_for(pid_t child) {
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return WIFSIGNALED(status) ? 1000 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 CacheKey stub_key(const std::string& name) { return make_key("cuda", "sm_90a", {"--std=c++20"}, "source of " + name); }

@@ -2,6 +2,8 @@
 // What the cache tests share: a scratch folder, stub entries, and a record of what the cache said.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <filesystem>
 #include <functional>
@@ -54,6 +56,12 @@ class FastFileSystem : public FileSystem {
  public:
   int fsync(int) override { return 0; }
 };
+
+/// Runs `body` in a child process that ends with the code it returns; 99 if it throws.
+pid_t start_child(const std::function<int()>& body);
+
+/// Waits for a child: its exit code, or 1000 + the signal that ended it.
+int wait_for(pid_t child);
 
 /// Options for `directory` that log into `log`, on a FastFileSystem.
 Options options_for(const std::filesystem::path& directory, LogRecord& log);

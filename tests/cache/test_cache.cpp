@@ -164,6 +164,7 @@ TEST_CASE("a pack that cannot be used is one warning each, and the rest works") 
   Bench bench;
   const stdfs::path good = bench.scratch.path() / "good", bad = bench.scratch.path() / "bad";
   write_pack(good, {stub_entry("a"), stub_entry("b")});
+  const std::string last = stub_key("a").digest() < stub_key("b").digest() ? "b" : "a";
   write_text(bad, "garbage");
   std::string damaged = read_text(good);
   damaged.back() = static_cast<char>(damaged.back() ^ 1);
@@ -173,12 +174,13 @@ TEST_CASE("a pack that cannot be used is one warning each, and the rest works") 
   Cache cache(options);
   for (const char* name : {"a", "b"}) CHECK(same(*bench.build(cache, name).entry, stub_entry(name)));
   CHECK(bench.compiles == 1);
+  CHECK_FALSE(cache.find(stub_key(last), "another").has_value());  // found damaged again: no second warning
   const std::string folder = bench.scratch.path().string() + "/";
-  const std::string last_key = std::max(stub_key("a").digest(), stub_key("b").digest());
   CHECK(bench.log.warnings() ==
-        std::vector<std::string>{"pack is not used: " + folder + "none: cannot open: No such file or directory",
-                                 "pack is not used: " + folder + "bad: not a moegen pack; 'moegen build -o' writes one",
-                                 "pack is damaged: " + folder + "good: entry " + last_key + ": digest mismatch"});
+        std::vector<std::string>{
+            "pack is not used: " + folder + "none: cannot open: No such file or directory",
+            "pack is not used: " + folder + "bad: not a moegen pack; 'moegen build -o' writes one",
+            "pack is damaged: " + folder + "good: entry " + stub_key(last).digest() + ": digest mismatch"});
 }
 
 TEST_CASE("an exception from compile leaves nothing, and the next one compiles") {
@@ -621,21 +623,39 @@ TEST_CASE("a relative directory stays where it was when the cache was made") {
   CHECK(files_ending(bench.scratch.path() / "relative", ".moegen").size() == 1);
 }
 
-TEST_CASE("find from memory takes less than 300 ns" * doctest::may_fail()) {
+namespace {
+
+// A sanitizer or a debug build says nothing about time.
+#if defined(__OPTIMIZE__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__) && !defined(__clang__)
+constexpr bool kTimesCount = true;
+#else
+constexpr bool kTimesCount = false;
+#endif
+
+// The best of many short rounds, in ns for each call: other work on the machine only ever adds.
+double best_ns(int calls, const std::function<void()>& call) {
+  double best = 1e18;
+  for (int round = 0; round < 50; ++round) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < calls; ++i) call();
+    const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
+    best = std::min(best, spent.count() / calls);
+  }
+  return best;
+}
+
+}  // namespace
+
+TEST_CASE("find takes less than 300 ns from memory and less than 1 ms from the folder") {
   Bench bench;
   Cache cache(bench.options());
-  for (int i = 0; i < 100; ++i) bench.build(cache, fmt::format("k{}", i));
+  for (int i = 0; i < 100; ++i) bench.build(cache, fmt::format("k{}", i), 50'000);
   const CacheKey key = stub_key("k50");
-  double best_ns = 1e9;
-  for (int repeat = 0; repeat < 5; ++repeat) {
-    constexpr int kCalls = 100'000;
-    int found = 0;
-    const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < kCalls; ++i) found += cache.find(key, kCompiler).has_value();
-    const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
-    REQUIRE(found == kCalls);
-    best_ns = std::min(best_ns, spent.count() / kCalls);
-  }
-  MESSAGE("find from memory: ", best_ns, " ns");
-  CHECK(best_ns < 300);
+  int missed = 0;
+  const double memory_ns = best_ns(2000, [&] { missed += !cache.find(key, kCompiler).has_value(); });
+  const double folder_ns = best_ns(3, [&] { missed += !Cache(bench.options()).find(key, kCompiler).has_value(); });
+  CHECK(missed == 0);
+  MESSAGE("find: ", memory_ns, " ns from memory, ", folder_ns / 1000, " us for 50 kB from the folder");
+  if (kTimesCount) CHECK(memory_ns < 300);
+  if (kTimesCount) CHECK(folder_ns < 1e6);
 }
