@@ -145,6 +145,9 @@ using namespace moegen::fake;
 #define MAY_FAIL(call) \
   if (const int planned = planned_failure(#call)) return planned
 
+// For tests that are not C++: Cuda::args_bytes.
+FAKE_API void fake_cuda_set_args_bytes(std::size_t bytes) { cuda().args_bytes = bytes; }
+
 FAKE_API int cuInit(unsigned int) {
   MAY_FAIL(cuInit);
   return 0;
