@@ -103,7 +103,7 @@ Source emit_source(const Plan& plan, const Templates& templates) {
   const Family* family = find_family(plan.family);
   if (!family) throw Error(ErrorCode::internal, fmt::format("no family '{}'", plan.family));
   Flattener flattener(templates);
-  flattener.add(std::string(family->template_path));
+  for (std::string_view path : family->templates(plan)) flattener.add(std::string(path));
   Source source;
   source.text = fmt::format("// SPDX-License-Identifier: Apache-2.0\n// {} of {} for {}, written by moegen.\n\n{}",
                             plan.kernel, comment_text(plan.config_name), plan.arch.name, std::move(flattener).take());

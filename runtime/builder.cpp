@@ -70,10 +70,10 @@ Builder::Request Builder::request(const Plan& plan) const {
 
 bool Builder::can_compile() const { return options_.jit && cuda::Nvrtc::load() != nullptr; }
 
-// The user cache, and what memory has of it, is current while the NVRTC that filled it is on the machine; to know that,
-// NVRTC need not be loaded. Packs, and any entry where nothing can be compiled, are taken as they are.
+// The user cache is current while the NVRTC that filled it is on the machine; to know that, NVRTC need not be loaded.
+// Packs, and any entry where nothing can be compiled, are taken as they are.
 bool Builder::is_current(const cache::Found& found) const {
-  return found.status == BuildStatus::pack || cuda::Nvrtc::on_this_machine(found.entry->compiler) || !can_compile();
+  return found.status != BuildStatus::cached || cuda::Nvrtc::on_this_machine(found.entry->compiler) || !can_compile();
 }
 
 std::optional<cache::Found> Builder::find(Request& request) {

@@ -2,6 +2,7 @@
 // The create_indices family: its parameters, and the team of blocks that a launch takes.
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include <fmt/format.h>
 
@@ -24,12 +25,24 @@ constexpr std::int64_t kMaxPairs = (std::int64_t{1} << 31) - 1;
 // Words at the head of a grid team's workspace; the kernel's kWorkspaceHead.
 constexpr std::int64_t kWorkspaceHeadWords = 16;
 
-enum Constant { kGroups, kClusters, kPairsPerBlock, kIdBytes, kScalesOffset };
+enum Constant {
+  kGroups,
+  kHasClusters,
+  kPairsPerBlock,
+  kMostPairsPerBlock,
+  kGridPairsPerBlock,
+  kGridMaxBlocks,
+  kIdBytes,
+  kScalesOffset,
+};
+
+// Entries of the plan: the grid always, the cluster where the arch has them. A single block may be either.
+enum Entry { kGrid = 0, kCluster = 1 };
 
 // The kernel's Shared<P>: a row of counters for each warp, a row of totals for each block of a cluster, the table of
 // bases, two more tables with padding, and the partial sums of the scan.
 std::int64_t shared_bytes(std::int64_t warps, std::int64_t groups, bool padded, const Arch& arch) {
-  const std::int64_t rows = warps + (arch.clusters ? arch.max_cluster : 0) + 1 + (padded ? 2 : 0);
+  const std::int64_t rows = warps + arch.max_cluster + 1 + (padded ? 2 : 0);
   return 4 * (rows * groups + 4 * kWarpSize);
 }
 
@@ -65,6 +78,8 @@ void add_shape(PlanBuilder& plan, const ConfigFields& fields, const Arch& arch) 
   const int warps = choose_warps(groups, padded, arch);
   const std::int64_t threads = warps * kWarpSize;
   plan.derived("num_groups", groups, "local experts and shared slots");
+  plan.derived("group_bits", std::int64_t{std::bit_width(static_cast<std::uint64_t>(groups))},
+               "bits that tell the groups and the absence of one apart");
   plan.derived("num_warps", std::int64_t{warps}, warps_reason(warps, arch));
   plan.derived("num_threads", threads, "32 a warp");
   plan.derived("max_cluster", std::int64_t{arch.max_cluster}, "the arch's largest cluster");
@@ -73,30 +88,27 @@ void add_shape(PlanBuilder& plan, const ConfigFields& fields, const Arch& arch) 
                "counters of each warp and the tables of a block");
 }
 
-// Pairs that a block takes before another joins; measured on an H200 with 256 experts (docs/kernels.md).
-constexpr std::int64_t kClusterPairsPerBlock = 1024;
-constexpr std::int64_t kGridPairsPerBlock = 4096;
-
-void add_team(PlanBuilder& plan, const Arch& arch) {
-  plan.derived(
-      "clusters", arch.clusters,
-      arch.clusters ? "blocks exchange counts in distributed shared memory" : "blocks exchange counts in a workspace");
-  plan.host("pairs_per_block", arch.clusters ? kClusterPairsPerBlock : kGridPairsPerBlock,
-            arch.clusters ? "a cluster's barrier is cheap beside the scatter of more pairs"
-                          : "each block repays its read of all other blocks' counts");
+// Where one team of blocks takes over from another; measured on an H200 with 256 experts (docs/kernels.md).
+void add_teams(PlanBuilder& plan, const Arch& arch) {
+  plan.host("clusters", arch.clusters,
+            arch.clusters ? "blocks exchange counts in distributed shared memory" : "no clusters on this arch");
+  plan.host("pairs_per_block", std::int64_t{1024}, "one step of every warp: then a cluster's barrier repays itself");
+  plan.host("most_pairs_per_block", std::int64_t{6144}, "then a grid's barrier costs less than a longer scatter");
+  plan.host("grid_pairs_per_block", std::int64_t{4096}, "each block repays its read of all other blocks' counts");
+  plan.host("grid_max_blocks", std::int64_t{64}, "every block reads the counts of all");
 }
 
-// All blocks of the team must be resident: a cluster is by nature, a grid by cooperative launch. A cooperative grid may
-// not share the chip with the tail of its predecessor.
-EntryPlan make_entry(const Arch& arch, int warps, std::int64_t bytes) {
+// All blocks of a team must be resident: a cluster is by nature, a grid by cooperative launch, which may not share the
+// chip with the tail of its predecessor.
+EntryPlan make_entry(std::string_view team, const Arch& arch, int warps, std::int64_t bytes) {
   EntryPlan entry;
   entry.name = "moegen_create_indices";
-  entry.variant = arch.clusters ? "cluster" : "grid";
+  entry.variant = team;
   entry.threads = warps * kWarpSize;
   entry.dynamic_shared_bytes = static_cast<int>(bytes);
-  entry.cooperative = !arch.clusters;
-  entry.cluster = arch.max_cluster;
-  entry.dependent_launch = arch.dependent_launch && !entry.cooperative;
+  entry.cooperative = team == "grid";
+  entry.cluster = team == "cluster" ? arch.max_cluster : 1;
+  entry.dependent_launch = team == "cluster" && arch.dependent_launch;
   return entry;
 }
 
@@ -106,40 +118,58 @@ Plan plan(const Config& config, std::string_view kernel, const Arch& arch) {
   PlanBuilder builder(config, kernel, arch);
   add_fields(builder, config.fields());
   add_shape(builder, config.fields(), arch);
-  add_team(builder, arch);
+  add_teams(builder, arch);
   const std::int64_t groups = num_groups(config.fields());
   const bool padded = config->indices.pad_rows_to > 1;
   const int warps = choose_warps(groups, padded, arch);
   const std::int64_t bytes = shared_bytes(warps, groups, padded, arch);
-  builder.entry(make_entry(arch, warps, bytes));
+  builder.entry(make_entry("grid", arch, warps, bytes));
+  if (arch.clusters) builder.entry(make_entry("cluster", arch, warps, bytes));
   return std::move(builder).finish<Args>(kLaunchAbi);
 }
+
+std::vector<std::string_view> templates(const Plan&) { return {"create_indices/kernel.cuh"}; }
 
 std::string_view entry_template(const EntryPlan&) { return "create_indices::run<Params>"; }
 
 LaunchConstants constants(const Plan& plan) {
   LaunchConstants values{};
   values[kGroups] = plan.integer("num_groups");
-  values[kClusters] = plan.boolean("clusters") ? 1 : 0;
+  values[kHasClusters] = plan.boolean("clusters") ? 1 : 0;
   values[kPairsPerBlock] = plan.integer("pairs_per_block");
+  values[kMostPairsPerBlock] = plan.integer("most_pairs_per_block");
+  values[kGridPairsPerBlock] = plan.integer("grid_pairs_per_block");
+  values[kGridMaxBlocks] = plan.integer("grid_max_blocks");
   values[kIdBytes] = bits(*find_dtype(plan.text("id_dtype"))) / 8;
   values[kScalesOffset] = plan.boolean("scales_offset") ? 1 : 0;
   return values;
 }
 
+// The smallest power of two of blocks that take at most `pairs_per_block` each, up to the largest cluster.
+std::uint32_t cluster_blocks(std::int64_t num_pairs, std::int64_t pairs_per_block, const LaunchDevice& device) {
+  std::uint32_t blocks = 1;
+  while (blocks < device.max_cluster && blocks * pairs_per_block < num_pairs) blocks *= 2;
+  return blocks;
+}
+
+std::uint32_t grid_blocks(std::int64_t num_pairs, const LaunchConstants& values, const LaunchDevice& device) {
+  const std::int64_t wanted = (num_pairs + values[kGridPairsPerBlock] - 1) / values[kGridPairsPerBlock];
+  const std::int64_t most = std::min<std::int64_t>(values[kGridMaxBlocks], device.num_sms);
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(wanted, 1, most));
+}
+
 Launch launch(const LaunchConstants& values, const LaunchDevice& device, const void* raw) noexcept {
   const std::int64_t num_pairs = static_cast<const Args*>(raw)->num_pairs;
-  const std::int64_t wanted =
-      std::max<std::int64_t>(1, (num_pairs + values[kPairsPerBlock] - 1) / values[kPairsPerBlock]);
-  if (values[kClusters] == 0) return {0, static_cast<std::uint32_t>(std::min<std::int64_t>(wanted, device.num_sms)), 1};
-  std::uint32_t blocks = 1;
-  while (blocks < device.max_cluster && blocks < wanted) blocks *= 2;
-  return {0, blocks, blocks};
+  if (num_pairs > device.max_cluster * values[kMostPairsPerBlock])
+    return {kGrid, grid_blocks(num_pairs, values, device), 1};
+  const std::uint32_t blocks = cluster_blocks(num_pairs, values[kPairsPerBlock], device);
+  return {values[kHasClusters] != 0 ? kCluster : kGrid, blocks, blocks};
 }
 
 std::int64_t workspace_bytes(const LaunchConstants& values, const LaunchDevice& device, const void* args) noexcept {
-  if (values[kClusters] != 0) return 0;
-  return 4 * (kWorkspaceHeadWords + launch(values, device, args).grid * values[kGroups]);
+  const Launch chosen = launch(values, device, args);
+  if (chosen.entry != kGrid || chosen.grid == 1) return 0;
+  return 4 * (kWorkspaceHeadWords + chosen.grid * values[kGroups]);
 }
 
 bool misaligned(const void* pointer, std::int64_t bytes) {
@@ -190,7 +220,7 @@ const Family kCreateIndicesFamily = {
     .tag = Args::kFamily,
     .kernels = kernels,
     .plan = plan,
-    .template_path = "create_indices/kernel.cuh",
+    .templates = templates,
     .entry_template = entry_template,
     .fragments = nullptr,
     .constants = constants,

@@ -49,13 +49,13 @@ std::int64_t choose_vector(const ConfigFields& fields) {
   return 128 / narrowest;
 }
 
-// The block size near 128 threads that leaves the fewest idle threads in a token's last block; ties to the larger.
+// The block size up to 256 that leaves the fewest idle threads in a token's last block; ties to the larger, which was
+// the faster at 16 and 128 tokens and as fast at 16,384 on an H200 (docs/kernels.md).
 std::int64_t choose_threads(std::int64_t vectors) {
-  std::int64_t best = 32, best_idle = vectors * 32;
-  for (std::int64_t threads : {std::int64_t{64}, std::int64_t{96}, std::int64_t{128}, std::int64_t{160},
-                               std::int64_t{192}, std::int64_t{224}, std::int64_t{256}}) {
+  std::int64_t best = 0, best_idle = 0;
+  for (std::int64_t threads = 64; threads <= 256; threads += 32) {
     const std::int64_t idle = (vectors + threads - 1) / threads * threads - vectors;
-    if (idle > best_idle || (idle == best_idle && threads > 128)) continue;
+    if (best != 0 && idle > best_idle) continue;
     best = threads;
     best_idle = idle;
   }
@@ -131,7 +131,7 @@ Plan plan(const Config& config, std::string_view kernel, const Arch& arch) {
   return std::move(builder).finish<Args>(kLaunchAbi);
 }
 
-std::string_view entry_template(const EntryPlan&) { return "finalize::run<Params, Epilogue>"; }
+std::string_view entry_template(const EntryPlan&) { return "finalize::run<Params, Custom>"; }
 
 // Where one named input of the epilogue is read.
 std::string spell_input(const ExpressionInput& input, std::size_t index) {
@@ -152,23 +152,30 @@ std::string spell_name(const ExpressionConfig& expression, std::string_view name
   throw Error(ErrorCode::internal, fmt::format("finalize.epilogue: unchecked name '{}'", name));
 }
 
-std::string epilogue_body(const Plan& plan) {
-  if (plan.expressions.empty()) return "value";
-  const ExpressionConfig& expression = plan.expressions.front();
+std::string spell_epilogue(const ExpressionConfig& expression) {
   const Expression parsed = parse_at(expression_place("/finalize/epilogue"), expression);
   return parsed.emit([&](std::string_view name) { return spell_name(expression, name); });
 }
 
+// The members of Custom that the kernel calls; the others are never instantiated.
 std::string fragments(const Plan& plan) {
-  return fmt::format(
-      "/// The config's finalize.epilogue, on the float sum before it is rounded.\n"
-      "struct Epilogue {{\n"
-      "  static MOEGEN_DEVICE float apply(const finalize::Args& args, float value, uint64_t token, uint32_t column) "
-      "{{\n"
-      "    return {};\n"
-      "  }}\n"
-      "}};\n",
-      epilogue_body(plan));
+  std::string out = "/// What the config adds to the sum of the experts.\nstruct Custom {\n";
+  if (plan.boolean("shared_gate"))
+    out += "  static MOEGEN_DEVICE float gate(float logit) { return math::sigmoid(logit); }\n";
+  if (!plan.expressions.empty())
+    out += fmt::format(
+        "  static MOEGEN_DEVICE float epilogue(const finalize::Args& args, float value, uint64_t token, uint32_t "
+        "column) "
+        "{{\n    return {};\n  }}\n",
+        spell_epilogue(plan.expressions.front()));
+  return out + "};\n";
+}
+
+bool uses_math(const Plan& plan) { return plan.boolean("shared_gate") || !plan.expressions.empty(); }
+
+std::vector<std::string_view> templates(const Plan& plan) {
+  if (uses_math(plan)) return {"core/math.cuh", "finalize/kernel.cuh"};
+  return {"finalize/kernel.cuh"};
 }
 
 std::int64_t needs(const Plan& plan) {
@@ -249,7 +256,7 @@ const Family kFinalizeFamily = {
     .tag = Args::kFamily,
     .kernels = kernels,
     .plan = plan,
-    .template_path = "finalize/kernel.cuh",
+    .templates = templates,
     .entry_template = entry_template,
     .fragments = fragments,
     .constants = constants,

@@ -22,17 +22,17 @@ struct Options {
 struct Row {
   std::string kernel;
   std::int64_t num_tokens = 0;
-  double us = 0;          ///< median of the replays
-  double tflops = 0;      ///< 0 for memory-bound kernels
-  double gbps = 0;        ///< bytes that must move, over the time
-  double roof_share = 0;  ///< share of the roof that binds, 0..1
+  double us = 0;            ///< median of the replays
+  double tflops = 0;        ///< 0 for memory-bound kernels
+  double gbps = 0;          ///< bytes that must move, over the time
+  double roof_share = 0;    ///< share of the roof that binds, 0..1
+  double run_host_ns = 0;   ///< host time of one Kernel::run
+  double bare_host_ns = 0;  ///< host time of one cuLaunchKernelEx with the same kernel and arguments
 };
 
 struct Report {
   std::string device;
-  double copy_gbps = 0;            ///< device-to-device copy, bytes read plus written
-  double launch_host_ns = 0;       ///< host time of Kernel::run
-  double bare_launch_host_ns = 0;  ///< host time of cuLaunchKernelEx with the same kernel and arguments
+  double copy_gbps = 0;  ///< device-to-device copy, bytes read plus written
   std::vector<Row> rows;
 };
 

@@ -6,6 +6,19 @@
 
 namespace moegen {
 
+/// Number of blocks in this cluster; 1 on archs without clusters.
+MOEGEN_DEVICE uint32_t cluster_size() {
+#ifdef MOEGEN_TARGET_CPU
+  return cpu::cluster_size();
+#elif __CUDA_ARCH__ < 900
+  return 1;
+#else
+  uint32_t size;
+  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
+  return size;
+#endif
+}
+
 /// Tells the cluster that this thread's writes to shared memory may be read. Pair with cluster_wait.
 MOEGEN_DEVICE void cluster_arrive() {
 #ifdef MOEGEN_TARGET_CPU

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Global memory: plain, streaming and 16-byte accesses.
+// Global memory: 16-byte accesses.
 #pragma once
 
 #include "types.cuh"
 
 namespace moegen {
 
-/// Loads 16 bytes that nothing writes while the kernel runs and that are read once. `pointer` is 16-byte aligned.
-MOEGEN_DEVICE Vector16 load_stream(const void* pointer) {
+/// Loads 16 bytes that nothing writes while the kernel runs. `pointer` is 16-byte aligned.
+MOEGEN_DEVICE Vector16 load_constant(const void* pointer) {
 #ifdef MOEGEN_TARGET_CPU
   return *static_cast<const Vector16*>(pointer);
 #else
   Vector16 v;
-  asm("ld.global.nc.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
+  asm("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];"
       : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
       : "l"(pointer));
   return v;

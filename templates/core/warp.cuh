@@ -17,14 +17,12 @@ MOEGEN_DEVICE void warp_sync() {
 #endif
 }
 
-/// Mask of the lanes that pass the same `value` as this one. sm_70 up.
-MOEGEN_DEVICE uint32_t match_any(uint32_t value) {
+/// Mask of the lanes for which `predicate` holds.
+MOEGEN_DEVICE uint32_t ballot(bool predicate) {
 #ifdef MOEGEN_TARGET_CPU
-  return cpu::match_any(kFullMask, value);
+  return cpu::ballot(kFullMask, predicate);
 #else
-  uint32_t peers;
-  asm volatile("match.any.sync.b32 %0, %1, %2;" : "=r"(peers) : "r"(value), "r"(kFullMask));
-  return peers;
+  return __ballot_sync(kFullMask, predicate);  // vote.sync.ballot: the predicate stays one, with no detour through asm
 #endif
 }
 
@@ -37,17 +35,6 @@ MOEGEN_DEVICE uint32_t shuffle_up(uint32_t value, uint32_t delta, uint32_t fill)
   uint32_t other;
   asm volatile("shfl.sync.up.b32 %0, %1, %2, 0, %3;" : "=r"(other) : "r"(value), "r"(delta), "r"(kFullMask));
   return lane_index() >= delta ? other : fill;
-#endif
-}
-
-/// `value` of lane `lane`.
-MOEGEN_DEVICE uint32_t shuffle(uint32_t value, uint32_t lane) {
-#ifdef MOEGEN_TARGET_CPU
-  return cpu::shuffle(kFullMask, value, lane);
-#else
-  uint32_t other;
-  asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, %3;" : "=r"(other) : "r"(value), "r"(lane), "r"(kFullMask));
-  return other;
 #endif
 }
 

@@ -8,13 +8,13 @@
 //   4. place     each warp walks its chunk again; a pair's row = group start + offset of the warp + rank in the warp
 // Ranks follow lane order and chunks follow pair order, so rows inside a group ascend by pair index whatever the team.
 //
-// Teams. Where the arch has clusters, one cluster of 1 to max_cluster blocks that write their counts into each other's
-// shared memory; elsewhere a co-resident grid that exchanges them through a workspace, with one grid barrier.
+// Teams, told apart by the launch: one block; one cluster, whose blocks write their counts into each other's shared
+// memory; or a co-resident grid that exchanges counts through a workspace, with one grid barrier.
 //
-// Shared memory, uint32 each: warp_counts [num_warps][num_groups], totals [max_cluster][num_groups] (only with clusters),
-//   base [num_groups], gap_begin and gap_end [num_groups] (only with padding), partial [4][32].
-// Barriers: block_sync between the steps; one cluster or grid barrier between totals written and totals read. A block of
-//   a cluster writes its totals into every peer, so it first waits until all have started.
+// Shared memory, uint32 each: warp_counts [num_warps][num_groups], totals [max_cluster][num_groups], base [num_groups],
+//   gap_begin and gap_end [num_groups] (only with padding), partial [4][32].
+// Barriers: block_sync between the steps; one barrier of the team between totals written and totals read. A block of a
+//   cluster writes its totals into every peer, so it first waits until all have started.
 //
 // The text is kept short on purpose (one entry point, few unrolled loops): compile time follows it.
 #pragma once
@@ -46,53 +46,60 @@ struct Shared {
 
   MOEGEN_DEVICE Shared() {
     constexpr uint32_t kGapWords = P::pad_rows_to > 1 ? P::num_groups : 0;
-    constexpr uint32_t kTotals = P::clusters ? P::max_cluster : 0;
-    constexpr uint32_t kRows = P::num_warps + kTotals + 1;
+    constexpr uint32_t kRows = P::num_warps + P::max_cluster + 1;
     constexpr uint32_t kWords = kRows * P::num_groups + 2 * kGapWords + 4 * kWarpSize;
     static_assert(kWords * 4 == P::shared_bytes, "the plan and the kernel disagree on shared memory");
     warp_counts = reinterpret_cast<uint32_t*>(dynamic_shared());
     totals = warp_counts + P::num_warps * P::num_groups;
-    base = totals + kTotals * P::num_groups;
+    base = totals + P::max_cluster * P::num_groups;
     gap_begin = base + P::num_groups;
     gap_end = gap_begin + kGapWords;
     partial = gap_end + kGapWords;
   }
 };
 
-/// Hands this block's pairs of `group` to all blocks.
-template <class P>
-MOEGEN_DEVICE void publish_total(const Args& args, const Shared<P>& shared, uint32_t group, uint32_t total) {
-  const uint32_t word = block_index() * P::num_groups + group;
-  if constexpr (P::clusters) {
-#pragma unroll 1
-    for (uint32_t block = 0; block < num_blocks(); ++block) *map_cluster_shared(shared.totals + word, block) = total;
-  } else {
-    static_cast<uint32_t*>(args.workspace)[kWorkspaceHead + word] = total;
-  }
+enum class Team { block, cluster, grid };
+
+MOEGEN_DEVICE Team this_team() {
+  if (num_blocks() == 1) return Team::block;
+  return cluster_size() > 1 ? Team::cluster : Team::grid;
 }
 
-/// Waits until the totals of all blocks are there; returns the table [num_blocks][num_groups] that holds them.
+/// Where the totals of block 0, 1, ... stand in rows of num_groups: in the workspace of a grid, else in shared memory.
 template <class P>
-MOEGEN_DEVICE const uint32_t* await_totals(const Args& args, const Shared<P>& shared) {
-  if constexpr (P::clusters) {
+MOEGEN_DEVICE uint32_t* totals_table(const Args& args, const Shared<P>& shared, Team team) {
+  return team == Team::grid ? static_cast<uint32_t*>(args.workspace) + kWorkspaceHead : shared.totals;
+}
+
+/// Hands this block's pairs of `group` to the team.
+template <class P>
+MOEGEN_DEVICE void publish_total(uint32_t* table, Team team, uint32_t group, uint32_t total) {
+  uint32_t* word = table + block_index() * P::num_groups + group;
+  if (team != Team::cluster) {
+    *word = total;
+    return;
+  }
+#pragma unroll 1
+  for (uint32_t block = 0; block < num_blocks(); ++block) *map_cluster_shared(word, block) = total;
+}
+
+/// Waits until the totals of all blocks are in the table.
+MOEGEN_DEVICE void await_totals(const Args& args, Team team) {
+  if (team == Team::block) {
+    block_sync();
+  } else if (team == Team::cluster) {
     cluster_arrive();
     cluster_wait();
-    return shared.totals;
   } else {
-    uint32_t* words = static_cast<uint32_t*>(args.workspace);
-    grid_sync(words + kArrived);
-    return words + kWorkspaceHead;
+    grid_sync(static_cast<uint32_t*>(args.workspace) + kArrived);
   }
 }
 
 /// Says that this block of a grid has read the others' totals; the last one leaves the workspace as it was.
-template <class P>
-MOEGEN_DEVICE void totals_read(const Args& args) {
-  if constexpr (!P::clusters) {
-    if (thread_index() != 0) return;
-    uint32_t* words = static_cast<uint32_t*>(args.workspace);
-    if (global_add(words + kDeparted, 1) == num_blocks() - 1) words[kArrived] = words[kDeparted] = 0;
-  }
+MOEGEN_DEVICE void totals_read(const Args& args, Team team) {
+  if (team != Team::grid || thread_index() != 0) return;
+  uint32_t* words = static_cast<uint32_t*>(args.workspace);
+  if (global_add(words + kDeparted, 1) == num_blocks() - 1) words[kArrived] = words[kDeparted] = 0;
 }
 
 /// Group of an expert id, or kNone for one that is masked, out of range, a zero expert or not local. Ids enter unsigned,
@@ -138,34 +145,66 @@ MOEGEN_DEVICE Chunk chunk_of_warp(const Args& args) {
   return {begin, min_of(begin + length, num_pairs)};
 }
 
+/// Mask of the lanes that hold the same group as this one. One vote a bit of the group number: `match.any` takes longer
+/// where most lanes differ. The all-ones low bits of kNone are no group's.
 template <class P>
-MOEGEN_DEVICE void count_pairs(const Args& args, const Chunk& chunk, uint32_t* counts) {
+MOEGEN_DEVICE uint32_t same_group(uint32_t group) {
+  uint32_t peers = kFullMask;
+#pragma unroll
+  for (uint32_t bit = 0; bit < P::group_bits; ++bit) {
+    const bool set = (group >> bit & 1) != 0;
+    const uint32_t votes = ballot(set);
+    peers &= set ? votes : ~votes;
+  }
+  return peers;
+}
+
+/// One warp-wide step of pairs: each lane's group, and the lanes that share it.
+struct Step {
+  uint32_t group, peers;
+};
+
+template <class P>
+MOEGEN_DEVICE Step make_step(uint32_t group) {
+  return {group, same_group<P>(group)};
+}
+
+/// Counts the chunk's pairs. The first step, often the only one, is counted without atomics and kept for placing.
+template <class P>
+MOEGEN_DEVICE Step count_pairs(const Args& args, const Chunk& chunk, uint32_t* counts) {
+  const uint32_t pair = chunk.begin + lane_index();
+  const Step step = make_step<P>(load_group<P>(args, pair, chunk.end));
+  if (step.group != kNone && (step.peers & lanes_below()) == 0) counts[step.group] = popcount(step.peers);
+  warp_sync();
 #pragma unroll 2
-  for (uint32_t pair = chunk.begin + lane_index(); pair < chunk.end; pair += kWarpSize) {
-    const uint32_t group = load_group<P>(args, pair, chunk.end);
+  for (uint32_t next = pair + kWarpSize; next < chunk.end; next += kWarpSize) {
+    const uint32_t group = load_group<P>(args, next, chunk.end);
     if (group != kNone) shared_add(counts + group, 1);
   }
+  return step;
 }
 
 /// Counts of the warps -> offsets of the warps inside the block, and the block's totals. Nested loops: eight loads in
-/// flight, and no more code than that.
+/// flight, and no more code than that. Warps past `warps_in_use` have counted nothing and will place nothing.
 template <class P>
-MOEGEN_DEVICE void combine_warps(const Args& args, const Shared<P>& shared) {
-  constexpr uint32_t kInFlight = min_of<uint32_t>(8, P::num_warps);
+MOEGEN_DEVICE void combine_warps(const Shared<P>& shared, uint32_t* table, Team team, uint32_t warps_in_use) {
+  constexpr uint32_t kInFlight = P::num_warps < 8 ? P::num_warps : 8;
 #pragma unroll 1
-  for (uint32_t group = thread_index(); group < P::num_groups; group += P::num_threads) {
+  for (uint32_t i = 0; i < P::groups_per_thread; ++i) {
+    const uint32_t group = thread_index() + i * P::num_threads;
+    if (group >= P::num_groups) break;
     uint32_t sum = 0;
 #pragma unroll 1
-    for (uint32_t first = 0; first < P::num_warps; first += kInFlight) {
+    for (uint32_t first = 0; first < warps_in_use; first += kInFlight) {
       uint32_t* words = shared.warp_counts + first * P::num_groups + group;
 #pragma unroll
-      for (uint32_t i = 0; i < kInFlight; ++i) {
-        const uint32_t count = words[i * P::num_groups];
-        words[i * P::num_groups] = sum;
+      for (uint32_t warp = 0; warp < kInFlight; ++warp) {
+        const uint32_t count = words[warp * P::num_groups];
+        words[warp * P::num_groups] = sum;
         sum += count;
       }
     }
-    publish_total<P>(args, shared, group, sum);
+    publish_total<P>(table, team, group, sum);
   }
 }
 
@@ -224,23 +263,21 @@ MOEGEN_DEVICE void add_group(Sums& sums, uint32_t count) {
   sums.scale_blocks += ceil_div<uint32_t>(rows, kScaleRows);
 }
 
-/// Row `entry` of the tables: where the group starts, whose it is, and its scale blocks.
+/// Writes the table entry of one group. Groups with pairs come first, in order, and after them, as unused entries, the
+/// others: so every entry is written once.
 template <class P>
-MOEGEN_DEVICE void write_entry(const Args& args, uint32_t entry, const Sums& before, int32_t expert) {
-  args.expert_start_indices[entry] = before.rows;
-  args.expert_ids[entry] = expert;
-  if constexpr (P::scales_offset) args.scales_offset[entry] = before.scale_blocks - before.rows / kScaleRows;
+MOEGEN_DEVICE void write_entry(const Args& args, uint32_t group, bool listed, const Sums& before, const Sums& all) {
+  const uint32_t entry = P::all_experts ? group : listed ? before.active : all.active + group - before.active;
+  const Sums& at = listed ? before : all;
+  args.expert_start_indices[entry] = at.rows;
+  args.expert_ids[entry] = listed ? static_cast<int32_t>(group) : -1;
+  if constexpr (P::scales_offset) args.scales_offset[entry] = at.scale_blocks - at.rows / kScaleRows;
 }
 
-/// What follows the last entry in use, and the statistics. Called by all threads of the team's first block, a barrier
-/// after each warp left its largest count in `partial`.
+/// The end of the last group, and the statistics. Called by one warp, a barrier after each warp left its largest count
+/// in `partial`.
 template <class P>
-MOEGEN_DEVICE void write_tail(const Args& args, const Shared<P>& shared, const Sums& all) {
-  const uint32_t used = P::all_experts ? P::num_groups : all.active;
-#pragma unroll 1
-  for (uint32_t entry = used + thread_index(); entry < P::num_groups; entry += P::num_threads)
-    write_entry<P>(args, entry, all, -1);
-  if (warp_index() != 0) return;
+MOEGEN_DEVICE void write_totals(const Args& args, const Shared<P>& shared, const Sums& all) {
   const uint32_t largest = warp_max(lane_index() < P::num_warps ? shared.partial[3 * kWarpSize + lane_index()] : 0);
   if (lane_index() != 0) return;
   args.expert_start_indices[P::num_groups] = all.rows;
@@ -265,7 +302,7 @@ MOEGEN_DEVICE void combine_blocks(const uint32_t* totals, uint32_t group, uint32
 
 /// Gives each group its rows. Each thread owns groups_per_thread neighbouring groups. Returns the rows in use.
 template <class P>
-MOEGEN_DEVICE uint32_t locate_groups(const Args& args, const Shared<P>& shared, const uint32_t* totals) {
+MOEGEN_DEVICE uint32_t locate_groups(const Args& args, const Shared<P>& shared, const uint32_t* totals, Team team) {
   uint32_t before[P::groups_per_thread], count[P::groups_per_thread];
   uint32_t largest = 0;
   Sums mine, all;
@@ -280,20 +317,18 @@ MOEGEN_DEVICE uint32_t locate_groups(const Args& args, const Shared<P>& shared, 
   largest = warp_max(largest);
   if (lane_index() == 0) shared.partial[3 * kWarpSize + warp_index()] = largest;
   Sums sums = scan_block<P>(shared, mine, all);
-  totals_read<P>(args);  // scan_block's barrier stands between every thread's reads and this
+  totals_read(args, team);  // scan_block's barrier stands between every thread's reads and this
 #pragma unroll
   for (uint32_t i = 0; i < P::groups_per_thread; ++i) {
     const uint32_t group = thread_index() * P::groups_per_thread + i;
     if (group >= P::num_groups) break;
     shared.base[group] = sums.rows + before[i];
-    const uint32_t entry = P::all_experts ? group : sums.active;
-    if (block_index() == 0 && (P::all_experts || count[i] > 0))
-      write_entry<P>(args, entry, sums, static_cast<int32_t>(group));
+    if (block_index() == 0) write_entry<P>(args, group, P::all_experts || count[i] > 0, sums, all);
     if constexpr (P::pad_rows_to > 1) shared.gap_begin[group] = sums.rows + count[i];
     add_group<P>(sums, count[i]);
     if constexpr (P::pad_rows_to > 1) shared.gap_end[group] = sums.rows;
   }
-  if (block_index() == 0) write_tail<P>(args, shared, all);
+  if (block_index() == 0 && warp_index() == 0) write_totals<P>(args, shared, all);
   return all.rows;
 }
 
@@ -315,51 +350,57 @@ MOEGEN_DEVICE void fill_unused(const Args& args, const Shared<P>& shared, uint32
   }
 }
 
-/// Places the pairs of one warp-wide step. `counts` holds, for each group, how many of the block's pairs came before.
+/// Places one step. `counts` holds, for each group, how many of the block's pairs came before.
 template <class P>
-MOEGEN_DEVICE void place_step(const Args& args, const Shared<P>& shared, uint32_t* counts, uint32_t group,
+MOEGEN_DEVICE void place_step(const Args& args, const Shared<P>& shared, uint32_t* counts, const Step& step,
                               uint32_t pair, uint32_t end) {
-  const uint32_t peers = match_any(group);
-  const uint32_t rank = popcount(peers & lanes_below());
-  const bool kept = group != kNone;
-  const uint32_t row = kept ? shared.base[group] + counts[group] + rank : static_cast<uint32_t>(kNone);
+  const uint32_t rank = popcount(step.peers & lanes_below());
+  const bool kept = step.group != kNone;
+  const uint32_t row = kept ? shared.base[step.group] + counts[step.group] + rank : static_cast<uint32_t>(kNone);
   warp_sync();
-  if (kept && rank == 0) counts[group] += popcount(peers);
+  if (kept && rank == 0) counts[step.group] += popcount(step.peers);
   warp_sync();
   if (pair < end) args.restore_token_order[pair] = row;
   if (kept) args.token_expert_order[row] = pair;
 }
 
+/// Places the chunk's pairs, of which `step` is the first. Ids are asked for a step before their use.
 template <class P>
-MOEGEN_DEVICE void place_pairs(const Args& args, const Shared<P>& shared, const Chunk& chunk, uint32_t* counts) {
-  uint32_t pair = chunk.begin + lane_index();
-  uint32_t group = load_group<P>(args, pair, chunk.end);
-#pragma unroll 1
-  for (uint32_t first = chunk.begin; first < chunk.end; first += kWarpSize) {
-    const uint32_t next = load_group<P>(args, pair + kWarpSize, chunk.end);  // asked for a step before its use
-    place_step<P>(args, shared, counts, group, pair, chunk.end);
-    pair += kWarpSize;
-    group = next;
+MOEGEN_DEVICE void place_pairs(const Args& args, const Shared<P>& shared, const Chunk& chunk, uint32_t* counts,
+                               Step step) {
+  uint32_t first = chunk.begin;
+  if (first >= chunk.end) return;
+  while (true) {
+    const uint32_t pair = first + lane_index();
+    const uint32_t next = load_group<P>(args, pair + kWarpSize, chunk.end);
+    place_step<P>(args, shared, counts, step, pair, chunk.end);
+    first += kWarpSize;
+    if (first >= chunk.end) return;
+    step = make_step<P>(next);
   }
 }
 
 template <class P>
 MOEGEN_DEVICE void run(const Args& args) {
   const Shared<P> shared;
+  const Team team = this_team();
+  uint32_t* table = totals_table<P>(args, shared, team);
   uint32_t* counts = shared.warp_counts + warp_index() * P::num_groups;
-  if constexpr (P::clusters) cluster_arrive();
+  if (team == Team::cluster) cluster_arrive();
   clear_counts<P>(shared);
   launch_dependents();
   block_sync();
   wait_for_dependencies();
   const Chunk chunk = chunk_of_warp<P>(args);
-  count_pairs<P>(args, chunk, counts);
-  if constexpr (P::clusters) cluster_wait();
+  const Step step = count_pairs<P>(args, chunk, counts);
+  if (team == Team::cluster) cluster_wait();
   block_sync();
-  combine_warps<P>(args, shared);
-  const uint32_t rows = locate_groups<P>(args, shared, await_totals<P>(args, shared));
+  // A warp takes at least 32 pairs, so no more warps than that have counted anything.
+  combine_warps<P>(shared, table, team, min_of<uint32_t>(P::num_warps, ceil_div<uint32_t>(args.num_pairs, kWarpSize)));
+  await_totals(args, team);
+  const uint32_t rows = locate_groups<P>(args, shared, table, team);
   block_sync();
-  place_pairs<P>(args, shared, chunk, counts);
+  place_pairs<P>(args, shared, chunk, counts, step);
   fill_unused<P>(args, shared, rows);
 }
 

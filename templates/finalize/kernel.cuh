@@ -6,13 +6,14 @@
 // Terms follow in a fixed order: slots 0..num_slots-1, the shared expert, the residual; then the user expression; then
 // one rounding and one store. A row that restore does not name is not read.
 //
+// `Custom` is what a config adds: gate(logit), the weight of the shared expert, and epilogue(args, value, token, column).
+//
 // Roles: all threads alike; block = `threads` columns-vectors of one token, `blocks_per_token` blocks a token.
 // Shared memory and barriers: none.
 #pragma once
 
 #include "../core/convert.cuh"
 #include "../core/grid.cuh"
-#include "../core/math.cuh"
 #include "../core/memory.cuh"
 #include "../core/thread.cuh"
 #include "../core/types.cuh"
@@ -38,7 +39,7 @@ MOEGEN_DEVICE Packed<P, T> load_packed(const void* base, uint64_t row, uint32_t 
   const char* pointer = static_cast<const char*>(base) + (row * P::hidden + column) * sizeof(T);
   Packed<P, T> packed;
 #pragma unroll
-  for (uint32_t i = 0; i < Packed<P, T>::kPieces; ++i) packed.piece[i] = load_stream(pointer + i * sizeof(Vector16));
+  for (uint32_t i = 0; i < Packed<P, T>::kPieces; ++i) packed.piece[i] = load_constant(pointer + i * sizeof(Vector16));
   return packed;
 }
 
@@ -151,17 +152,17 @@ MOEGEN_DEVICE void add_slots(const Args& args, uint64_t token, uint32_t column, 
 }
 
 /// The terms that follow the experts, in their fixed order.
-template <class P>
+template <class P, class Custom>
 MOEGEN_DEVICE void add_extras(const Args& args, uint64_t token, uint32_t column, Columns<P>& sum) {
   if constexpr (P::shared) {
-    const float gate = P::shared_gate ? math::sigmoid(args.shared_gate[token]) : 1.0f;
+    const float gate = P::shared_gate ? Custom::gate(args.shared_gate[token]) : 1.0f;
     add_row<P>(sum, load_packed<P, typename P::down_dtype>(args.shared, token, column), gate);
   }
   if constexpr (P::residual)
     add_row<P>(sum, load_packed<P, typename P::activation_dtype>(args.residual, token, column), 1.0f);
 }
 
-template <class P, class Epilogue>
+template <class P, class Custom>
 MOEGEN_DEVICE void run(const Args& args) {
   const uint64_t token = block_index() / P::blocks_per_token;
   const uint32_t slice = block_index() % P::blocks_per_token;
@@ -175,10 +176,10 @@ MOEGEN_DEVICE void run(const Args& args) {
   for (uint32_t first = 0; first < kWhole; first += P::slots_in_flight)
     add_slots<P, P::slots_in_flight>(args, token, column, first, sum);
   if constexpr (kWhole < P::num_slots) add_slots<P, P::num_slots - kWhole>(args, token, column, kWhole, sum);
-  add_extras<P>(args, token, column, sum);
+  add_extras<P, Custom>(args, token, column, sum);
   if constexpr (P::epilogue) {
 #pragma unroll
-    for (uint32_t i = 0; i < P::vector; ++i) sum.value[i] = Epilogue::apply(args, sum.value[i], token, column + i);
+    for (uint32_t i = 0; i < P::vector; ++i) sum.value[i] = Custom::epilogue(args, sum.value[i], token, column + i);
   }
   store_columns<P>(args, token, column, sum);
 }

@@ -39,8 +39,8 @@ struct Family {
   /// The kernels of this family that `config` needs; empty if none.
   std::vector<std::string> (*kernels)(const Config& config);
   Plan (*plan)(const Config& config, std::string_view kernel, const Arch& arch);
-  /// Files below templates/ whose text makes up the source, and the device template that each entry instantiates.
-  std::string_view template_path;                              ///< "create_indices/kernel.cuh"
+  /// The files below templates/ that the source is made of, with what they include.
+  std::vector<std::string_view> (*templates)(const Plan& plan);
   std::string_view (*entry_template)(const EntryPlan& entry);  ///< "create_indices::run<Params>"
 
   /// Text that goes between Params and the entry points (user expressions); may be null.

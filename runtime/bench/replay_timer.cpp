@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/replay_timer.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace moegen::bench {
+namespace {
+
+constexpr int kReplays = 15;
+constexpr double kGraphUs = 1500;
+constexpr int kMostLaunches = 200;
+
+double replay_us(const cuda::Graph& graph, const cuda::Stream& stream) {
+  const cuda::Event start, end;
+  start.record(stream);
+  graph.launch(stream);
+  end.record(stream);
+  end.synchronize();
+  return 1e3 * end.milliseconds_since(start);
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+double median_replay_us(const cuda::Graph& graph, const cuda::Stream& stream) {
+  for (int i = 0; i < 3; ++i) replay_us(graph, stream);
+  std::vector<double> times;
+  for (int i = 0; i < kReplays; ++i) times.push_back(replay_us(graph, stream));
+  return median(times);
+}
+
+}  // namespace
+
+std::size_t num_sets(std::size_t bytes) {
+  return std::clamp<std::size_t>(kRotatedBytes / std::max<std::size_t>(bytes, 1) + 1, 2, 16);
+}
+
+double time_us(const cuda::Stream& stream, std::size_t sets,
+               const std::function<void(std::size_t, const cuda::Stream&)>& launch) {
+  const auto graph_of = [&](int launches) {
+    return cuda::Graph::capture(stream, [&] {
+      for (int i = 0; i < launches; ++i) launch(static_cast<std::size_t>(i) % sets, stream);
+    });
+  };
+  const int probe = 10;
+  const double rough = median_replay_us(graph_of(probe), stream) / probe;
+  const int launches = std::clamp(static_cast<int>(kGraphUs / std::max(rough, 0.5)), 5, kMostLaunches);
+  return median_replay_us(graph_of(launches), stream) / launches;
+}
+
+double copy_gbps(const cuda::Stream& stream) {
+  const std::size_t bytes = std::size_t{2} << 30;
+  const cuda::DeviceBuffer source(bytes), destination(bytes);
+  source.fill(1);
+  const double us =
+      time_us(stream, 1, [&](std::size_t, const cuda::Stream& on) { copy(destination, source, bytes, on); });
+  return 2.0 * static_cast<double>(bytes) / us / 1e3;
+}
+
+}  // namespace moegen::bench

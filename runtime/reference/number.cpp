@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reference/number.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+namespace moegen::reference {
+namespace {
+
+// A binary floating-point format by its widths; IEEE 754 otherwise.
+struct Format {
+  int exponent_bits, fraction_bits;
+  int min_exponent() const { return 2 - (1 << (exponent_bits - 1)); }  // of the smallest normal number
+  int max_exponent() const { return (1 << (exponent_bits - 1)) - 1; }
+};
+
+Format format_of(Dtype dtype) {
+  if (dtype == Dtype::bfloat16) return {8, 7};
+  if (dtype == Dtype::float16) return {5, 10};
+  return {8, 23};
+}
+
+// Distance of neighbours at `value`, subnormal numbers included.
+double ulp(const Format& format, double value) {
+  const int exponent = value == 0 ? format.min_exponent() : std::max(std::ilogb(value), format.min_exponent());
+  return std::ldexp(1.0, exponent - format.fraction_bits);
+}
+
+double decode16(const Format& format, std::uint16_t bits) {
+  const int exponent = bits >> format.fraction_bits & ((1 << format.exponent_bits) - 1);
+  const int fraction = bits & ((1 << format.fraction_bits) - 1);
+  const double sign = bits & 0x8000 ? -1.0 : 1.0;
+  if (exponent == (1 << format.exponent_bits) - 1) return fraction ? std::nan("") : sign * HUGE_VAL;
+  if (exponent == 0) return sign * std::ldexp(fraction, format.min_exponent() - format.fraction_bits);
+  const int scale = exponent - format.max_exponent() - format.fraction_bits;
+  return sign * std::ldexp(fraction + (1 << format.fraction_bits), scale);
+}
+
+std::uint16_t encode16(const Format& format, double value) {
+  const auto infinity = static_cast<std::uint16_t>(((1 << format.exponent_bits) - 1) << format.fraction_bits);
+  if (std::isnan(value)) return 0x7FFF;
+  const std::uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+  const double step = ulp(format, std::min(std::abs(value), std::ldexp(1.0, format.max_exponent())));
+  const double rounded = std::nearbyint(std::abs(value) / step) * step;
+  if (rounded >= std::ldexp(1.0, format.max_exponent() + 1)) return sign | infinity;
+  if (rounded < std::ldexp(1.0, format.min_exponent()))  // zero or subnormal: a multiple of the smallest step
+    return static_cast<std::uint16_t>(sign | static_cast<int>(rounded / ulp(format, 0)));
+  const int exponent = std::ilogb(rounded);
+  const int fraction =
+      static_cast<int>(std::ldexp(rounded, format.fraction_bits - exponent)) & ((1 << format.fraction_bits) - 1);
+  return static_cast<std::uint16_t>(sign | (exponent + format.max_exponent()) << format.fraction_bits | fraction);
+}
+
+template <class T>
+T read(const void* data, std::size_t index) {
+  T value;
+  std::memcpy(&value, static_cast<const char*>(data) + index * sizeof(T), sizeof(T));
+  return value;
+}
+
+template <class T>
+void write(void* data, std::size_t index, T value) {
+  std::memcpy(static_cast<char*>(data) + index * sizeof(T), &value, sizeof(T));
+}
+
+}  // namespace
+
+double load(Dtype dtype, const void* data, std::size_t index) {
+  if (dtype == Dtype::float32) return read<float>(data, index);
+  const auto bits = read<std::uint16_t>(data, index);
+  if (dtype == Dtype::bfloat16) return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+  return decode16(format_of(dtype), bits);
+}
+
+void store(Dtype dtype, void* data, std::size_t index, double value) {
+  if (dtype == Dtype::float32) return write(data, index, static_cast<float>(value));
+  write(data, index, encode16(format_of(dtype), value));
+}
+
+double half_ulp(Dtype dtype, double value) { return std::isfinite(value) ? ulp(format_of(dtype), value) / 2 : 0; }
+
+std::int64_t load_integer(Dtype dtype, const void* data, std::size_t index) {
+  switch (dtype) {
+    case Dtype::uint8: return read<std::uint8_t>(data, index);
+    case Dtype::uint16: return read<std::uint16_t>(data, index);
+    case Dtype::uint32: return read<std::uint32_t>(data, index);
+    case Dtype::int64: return read<std::int64_t>(data, index);
+    default: return read<std::int32_t>(data, index);
+  }
+}
+
+void store_integer(Dtype dtype, void* data, std::size_t index, std::int64_t value) {
+  switch (dtype) {
+    case Dtype::uint8: return write(data, index, static_cast<std::uint8_t>(value));
+    case Dtype::uint16: return write(data, index, static_cast<std::uint16_t>(value));
+    case Dtype::uint32: return write(data, index, static_cast<std::uint32_t>(value));
+    case Dtype::int64: return write(data, index, value);
+    default: return write(data, index, static_cast<std::int32_t>(value));
+  }
+}
+
+}  // namespace moegen::reference
