@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <numeric>
+#include <utility>
 
 #include "cache/folder.hpp"
 
@@ -36,8 +36,9 @@ std::vector<std::size_t> entries_oldest_first(const std::vector<FolderFile>& fil
   for (std::size_t i = 0; i < files.size(); ++i) {
     if (files[i].kind == FileKind::entry) order.push_back(i);
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return files[a].last_used_s < files[b].last_used_s; });
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::pair(files[a].last_used_s, a) < std::pair(files[b].last_used_s, b);
+  });
   return order;
 }
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <iostream>
 #include <iterator>
 
 namespace moegen::cache::testing {
@@ -28,6 +29,7 @@ ScratchFolder::~ScratchFolder() {
 }
 
 pid_t start_child(const std::function<int()>& body) {
+  std::cout.flush();  // or the child's end may print it again
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child != 0) return child;
