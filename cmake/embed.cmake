@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake -D OUTPUT=file.cpp -D ROOT=templates -P embed.cmake: writes every template as a C++ string, sorted by path.
 
+cmake_minimum_required(VERSION 3.25)
 file(GLOB_RECURSE paths RELATIVE "${ROOT}" "${ROOT}/*.cuh" "${ROOT}/*.h")
 list(SORT paths)
 set(text "// Generated from templates/ by cmake/embed.cmake.\n#include \"embedded_templates.hpp\"\n\n")
