@@ -79,6 +79,15 @@ struct Slot {
   std::uint64_t offset = 0, size = 0;
 };
 
+// A rename replaces a link itself; what is to be replaced is the file that it leads to.
+std::filesystem::path behind_link(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::is_symlink(path, error)) return path;
+  std::filesystem::path target = std::filesystem::canonical(path, error);
+  if (error) refuse(path, fmt::format("cannot write: {}", error.message()));
+  return target;
+}
+
 bool is_key(std::string_view text) { return text.find_first_not_of("0123456789abcdef") == std::string_view::npos; }
 
 }  // namespace
@@ -184,12 +193,13 @@ std::optional<Entry> Pack::find(std::string_view key, BadEntry& bad) const {
 }
 
 void write_pack(const std::filesystem::path& path, const std::vector<Entry>& entries) {
+  const std::filesystem::path target = behind_link(path);
   std::error_code ignored;
-  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored)) {
+  if (std::filesystem::exists(target, ignored) && !std::filesystem::is_regular_file(target, ignored)) {
     refuse(path, "cannot write: exists and is not a regular file");
   }
   const std::string bytes = pack_bytes(entries);
-  if (const auto error = replace_file(path, bytes)) refuse(path, fmt::format("cannot write: {}", error.message()));
+  if (const auto error = replace_file(target, bytes)) refuse(path, fmt::format("cannot write: {}", error.message()));
 }
 
 }  // namespace moegen::cache

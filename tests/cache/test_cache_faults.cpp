@@ -126,6 +126,12 @@ void check_works_again(const std::filesystem::path& directory) {
   REQUIRE(log.warnings().empty());
 }
 
+int count_temporaries(const std::filesystem::path& directory) {
+  int count = 0;
+  for (const auto& path : files_ending(directory, "")) count += path.filename().string().starts_with("tmp-");
+  return count;
+}
+
 void run_with_fault(Fault fault, int at, int error) {
   CAPTURE(at);
   CAPTURE(std::strerror(error));
@@ -137,6 +143,7 @@ void run_with_fault(Fault fault, int at, int error) {
   options.file_system = std::make_shared<FaultyFileSystem>(fault, at, error);
   REQUIRE(use_everything(options) == 0);
   REQUIRE(log.warnings().size() <= 1);
+  if (fault == Fault::fail_once) REQUIRE(count_temporaries(directory) == 0);
   check_works_again(directory);
 }
 

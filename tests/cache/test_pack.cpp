@@ -117,8 +117,27 @@ TEST_CASE("a pack that cannot be written says why and leaves nothing") {
   const std::string folder = scratch.path().string();
   CHECK_THROWS_WITH_AS(write_pack(folder, {}), (folder + ": cannot write: exists and is not a regular file").c_str(),
                        Error);
-  CHECK_THROWS_AS(write_pack("/dev/stdout", {}), Error);
   CHECK(std::filesystem::is_empty(scratch.path()));
+  const std::string pipe = (scratch.path() / "pipe").string(), link = (scratch.path() / "link").string();
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  std::filesystem::create_symlink("pipe", link);
+  for (const std::string& path : {pipe, link}) {
+    CHECK_THROWS_WITH_AS(write_pack(path, {}), (path + ": cannot write: exists and is not a regular file").c_str(),
+                         Error);
+  }
+  std::filesystem::remove(pipe);
+  CHECK_THROWS_WITH_AS(write_pack(link, {}), (link + ": cannot write: No such file or directory").c_str(), Error);
+  CHECK(std::filesystem::is_symlink(link));
+}
+
+TEST_CASE("a pack written to a link replaces the file behind it") {
+  const ScratchFolder scratch;
+  const auto link = scratch.path() / "link", target = scratch.path() / "target";
+  write_text(target, "old");
+  std::filesystem::create_symlink("target", link);
+  write_pack(link, stubs(2));
+  CHECK(std::filesystem::is_symlink(link));
+  CHECK(Pack::open(target).keys().size() == 2);
 }
 
 TEST_CASE("what is not a pack is refused with its reason") {
