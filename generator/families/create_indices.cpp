@@ -78,7 +78,7 @@ void add_shape(PlanBuilder& plan, const ConfigFields& fields, const Arch& arch) 
   const int warps = choose_warps(groups, padded, arch);
   const std::int64_t threads = warps * kWarpSize;
   plan.derived("num_groups", groups, "local experts and shared slots");
-  plan.derived("group_bits", std::int64_t{std::bit_width(static_cast<std::uint64_t>(groups))},
+  plan.derived("group_bits", static_cast<std::int64_t>(std::bit_width(static_cast<std::uint64_t>(groups))),
                "bits that tell the groups and the absence of one apart");
   plan.derived("num_warps", std::int64_t{warps}, warps_reason(warps, arch));
   plan.derived("num_threads", threads, "32 a warp");
