@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+# Holds README.md to the installed tree PREFIX: its C++ compiles, its commands exist, its links lead somewhere.
+
+file(READ ${SOURCE}/README.md readme)
+
+string(REGEX MATCH "```cpp\n(.*)\n```" block "${readme}")
+if(NOT block)
+  message(FATAL_ERROR "README.md has no C++ example")
+endif()
+file(WRITE ${WORK}/readme.cpp "${CMAKE_MATCH_1}\n")
+execute_process(COMMAND ${COMPILER} -std=c++20 -Wall -Wextra -Werror -fsyntax-only -I ${PREFIX}/include ${WORK}/readme.cpp
+                COMMAND_ERROR_IS_FATAL ANY)
+
+string(REGEX MATCHALL "\n    moegen [a-z]+[^\n#]*" commands "${readme}")
+list(LENGTH commands count)
+if(count LESS 10)
+  message(FATAL_ERROR "README.md shows ${count} commands; a tour was expected")
+endif()
+foreach(line IN LISTS commands)
+  string(REGEX MATCH "moegen ([a-z]+)( (stats))?" ignored "${line}")
+  set(words ${CMAKE_MATCH_1} ${CMAKE_MATCH_3})
+  execute_process(COMMAND ${PREFIX}/bin/moegen ${words} --help OUTPUT_VARIABLE help RESULT_VARIABLE result)
+  if(result)
+    message(FATAL_ERROR "README.md: 'moegen ${words}' is not a command")
+  endif()
+  string(REGEX MATCHALL " --?[a-z][a-z-]*" options "${line}")
+  foreach(option IN LISTS options)
+    string(STRIP "${option}" option)
+    if(NOT help MATCHES "[ ,]${option}[ ,=\n]")
+      message(FATAL_ERROR "README.md: 'moegen ${words}' has no option ${option}")
+    endif()
+  endforeach()
+endforeach()
+
+string(REGEX MATCHALL "\\]\\([A-Za-z_./]+\\)" links "${readme}")
+foreach(link IN LISTS links)
+  string(REGEX REPLACE "^..(.*).$" "\\1" link "${link}")
+  if(NOT EXISTS ${SOURCE}/${link})
+    message(FATAL_ERROR "README.md: the link '${link}' leads nowhere")
+  endif()
+endforeach()
