@@ -156,7 +156,7 @@ void visit_finalize(V& v, S& finalize) {
   v.boolean({"residual", "add a row of a residual [T, expert_hidden], dtype dtypes.activation"}, finalize.residual);
   v.boolean({"shared", "add a row of the shared expert's output [T, expert_hidden], dtype finalize.down"},
             finalize.shared);
-  v.boolean({"bias", "add a bias [num_experts, expert_hidden], dtype finalize.down, to a row before its weight"},
+  v.boolean({"bias", "add a bias [num_groups, expert_hidden], dtype finalize.down, to a row before its weight"},
             finalize.bias);
   v.expression({"epilogue", "an expression on the float32 sum before it is stored"},
                {"inputs", "named inputs of `epilogue`"}, finalize.epilogue);

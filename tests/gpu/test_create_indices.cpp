@@ -53,15 +53,23 @@ std::string config_text(const test::Choice& choice) {
       experts, zero, shared, indices);
 }
 
+std::vector<test::Choice> table() {
+  return test::pairwise({kExperts.size(), kPairs.size(), verify::all_id_patterns().size(), kPads.size(), kIds.size(),
+                         kModes.size(), 2, kNumExtras},
+                        possible);
+}
+
 }  // namespace
+
+TEST_CASE("every config of the table is legal") {
+  for (const test::Choice& choice : table()) CHECK_NOTHROW(Config::from_json(config_text(choice)));
+}
 
 TEST_CASE("create_indices equals the reference on every pair of options") {
   test::require_device();
   const cuda::PrimaryContext context;
   Engine engine = test::memory_engine();
-  const auto cases = test::pairwise({kExperts.size(), kPairs.size(), verify::all_id_patterns().size(), kPads.size(),
-                                     kIds.size(), kModes.size(), 2, kNumExtras},
-                                    possible);
+  const auto cases = table();
   REQUIRE(cases.size() >= kExperts.size() * kPairs.size());
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const Config config = Config::from_json(config_text(cases[i]));

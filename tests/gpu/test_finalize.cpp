@@ -46,11 +46,11 @@ std::string config_text(const test::Choice& choice) {
   const std::string zero = choice[kZero] == 1 ? R"("num_zero_experts": 7,)" : "";
   return fmt::format(
       R"({{"moegen": 1, "name": "case", "hidden": {}, "intermediate": 1024, "num_experts": 64, "top_k": {}, {}
-          "router": {{"scoring": "softmax", "weights": "{}"}}, "dtypes": {{"activation": "{}"}},
+          "router": {{"scoring": "softmax", "weights": "{}"}}, "dtypes": {{"activation": "{}", "weight": "{}"}},
           "shared_experts": {{"count": 1, "intermediate": 512, "gate": "{}"}},
           "finalize": {{"down": "{}", "output": "{}", {}}}}})",
-      kWidths[choice[kShape]], choice[kTopK] + 1, zero, kDtypes[choice[kWeight]],
-      choice[kActivation] == 0 ? "bfloat16" : "float16", choice[kTopK] % 2 ? "sigmoid" : "none", kDtypes[choice[kDown]],
+      kWidths[choice[kShape]], choice[kTopK] + 1, zero, kDtypes[choice[kWeight]], kDtypes[choice[kActivation]],
+      kDtypes[choice[kActivation]], choice[kTopK] % 2 ? "sigmoid" : "none", kDtypes[choice[kDown]],
       kDtypes[choice[kOutput]], kOptions[choice[kOption]]);
 }
 
@@ -62,15 +62,23 @@ bool possible(const test::Choice& choice) {
   return kTokens[choice[kT]] * (static_cast<std::int64_t>(choice[kTopK]) + 5) * width * element <= kMostHostBytes;
 }
 
+std::vector<test::Choice> table() {
+  return test::pairwise({kWidths.size(), kTopKs, kTokens.size(), kDtypes.size(), kDtypes.size(), kDtypes.size(), 2,
+                         kOptions.size(), verify::all_row_patterns().size(), 2},
+                        possible);
+}
+
 }  // namespace
+
+TEST_CASE("every config of the table is legal") {
+  for (const test::Choice& choice : table()) CHECK_NOTHROW(Config::from_json(config_text(choice)));
+}
 
 TEST_CASE("finalize stays within its bound of the reference on every pair of options") {
   test::require_device();
   const cuda::PrimaryContext context;
   Engine engine = test::memory_engine();
-  const auto cases = test::pairwise({kWidths.size(), kTopKs, kTokens.size(), kDtypes.size(), kDtypes.size(),
-                                     kDtypes.size(), 2, kOptions.size(), verify::all_row_patterns().size(), 2},
-                                    possible);
+  const auto cases = table();
   REQUIRE(cases.size() >= kWidths.size() * kTopKs);
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const Config config = Config::from_json(config_text(cases[i]));

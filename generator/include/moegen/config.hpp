@@ -115,7 +115,7 @@ struct FinalizeConfig {
   bool weights_applied = false;    ///< rows of `down` already carry their router weight
   bool residual = false;           ///< add a row of residual [T, D] (dtypes.activation)
   bool shared = false;             ///< add a row of the shared expert's output [T, D] (finalize.down)
-  bool bias = false;               ///< add bias [num_experts, D] (finalize.down) to a row before its weight
+  bool bias = false;               ///< add bias [num_groups, D] (finalize.down) to a row before its weight
   std::optional<ExpressionConfig> epilogue;
 };
 
