@@ -28,7 +28,7 @@ constexpr std::int64_t kWorkspaceHeadWords = 16;
 enum Constant {
   kGroups,
   kHasClusters,
-  kPairsPerBlock,
+  kBlockPairs,
   kMostPairsPerBlock,
   kGridPairsPerBlock,
   kGridMaxBlocks,
@@ -39,11 +39,17 @@ enum Constant {
 // Entries of the plan: the grid always, the cluster where the arch has them. A single block may be either.
 enum Entry { kGrid = 0, kCluster = 1 };
 
+// Pairs that a block takes before another joins: one step of each of 32 warps (docs/kernels.md). A block that has all
+// pairs to itself stages its rows; with padding there may be more rows than that.
+constexpr std::int64_t kPairsPerBlock = 1024;
+
+std::int64_t staged_rows(bool padded) { return padded ? 0 : kPairsPerBlock; }
+
 // The kernel's Shared<P>: a row of counters for each warp, a row of totals for each block of a cluster, the table of
-// bases, two more tables with padding, and the partial sums of the scan.
+// bases, two more tables with padding, the partial sums of the scan, and the staged rows.
 std::int64_t shared_bytes(std::int64_t warps, std::int64_t groups, bool padded, const Arch& arch) {
   const std::int64_t rows = warps + arch.max_cluster + 1 + (padded ? 2 : 0);
-  return 4 * (rows * groups + 4 * kWarpSize);
+  return 4 * (rows * groups + 4 * kWarpSize + staged_rows(padded));
 }
 
 // The most warps whose private counters fit: more warps hide more latency, and 32 are a whole block.
@@ -84,6 +90,8 @@ void add_shape(PlanBuilder& plan, const ConfigFields& fields, const Arch& arch) 
   plan.derived("num_threads", threads, "32 a warp");
   plan.derived("max_cluster", std::int64_t{arch.max_cluster}, "the arch's largest cluster");
   plan.derived("groups_per_thread", (groups + threads - 1) / threads, "the scan over groups covers all of them");
+  plan.derived("staged_rows", staged_rows(padded),
+               padded ? "padding may need more rows than a block has pairs" : "rows of a block that has all pairs");
   plan.derived("shared_bytes", shared_bytes(warps, groups, padded, arch),
                "counters of each warp and the tables of a block");
 }
@@ -92,7 +100,7 @@ void add_shape(PlanBuilder& plan, const ConfigFields& fields, const Arch& arch) 
 void add_teams(PlanBuilder& plan, const Arch& arch) {
   plan.host("clusters", arch.clusters,
             arch.clusters ? "blocks exchange counts in distributed shared memory" : "no clusters on this arch");
-  plan.host("pairs_per_block", std::int64_t{1024}, "one step of every warp: then a cluster's barrier repays itself");
+  plan.host("pairs_per_block", kPairsPerBlock, "one step of every warp: then a cluster's barrier repays itself");
   plan.host("most_pairs_per_block", std::int64_t{6144}, "then a grid's barrier costs less than a longer scatter");
   plan.host("grid_pairs_per_block", std::int64_t{4096}, "each block repays its read of all other blocks' counts");
   plan.host("grid_max_blocks", std::int64_t{64}, "every block reads the counts of all");
@@ -136,7 +144,7 @@ LaunchConstants constants(const Plan& plan) {
   LaunchConstants values{};
   values[kGroups] = plan.integer("num_groups");
   values[kHasClusters] = plan.boolean("clusters") ? 1 : 0;
-  values[kPairsPerBlock] = plan.integer("pairs_per_block");
+  values[kBlockPairs] = plan.integer("pairs_per_block");
   values[kMostPairsPerBlock] = plan.integer("most_pairs_per_block");
   values[kGridPairsPerBlock] = plan.integer("grid_pairs_per_block");
   values[kGridMaxBlocks] = plan.integer("grid_max_blocks");
@@ -162,7 +170,7 @@ Launch launch(const LaunchConstants& values, const LaunchDevice& device, const v
   const std::int64_t num_pairs = static_cast<const Args*>(raw)->num_pairs;
   if (num_pairs > device.max_cluster * values[kMostPairsPerBlock])
     return {kGrid, grid_blocks(num_pairs, values, device), 1};
-  const std::uint32_t blocks = cluster_blocks(num_pairs, values[kPairsPerBlock], device);
+  const std::uint32_t blocks = cluster_blocks(num_pairs, values[kBlockPairs], device);
   return {values[kHasClusters] != 0 ? kCluster : kGrid, blocks, blocks};
 }
 

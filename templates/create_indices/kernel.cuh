@@ -12,7 +12,7 @@
 // memory; or a co-resident grid that exchanges counts through a workspace, with one grid barrier.
 //
 // Shared memory, uint32 each: warp_counts [num_warps][num_groups], totals [max_cluster][num_groups], base [num_groups],
-//   gap_begin and gap_end [num_groups] (only with padding), partial [4][32].
+//   gap_begin and gap_end [num_groups] (only with padding), partial [4][32], staged [staged_rows].
 // Barriers: block_sync between the steps; one barrier of the team between totals written and totals read. A block of a
 //   cluster writes its totals into every peer, so it first waits until all have started.
 //
@@ -43,11 +43,12 @@ struct Shared {
   uint32_t* gap_begin;    // [num_groups] padding rows of the group
   uint32_t* gap_end;
   uint32_t* partial;  // [4][32] sums of each warp in the scan over groups
+  uint32_t* staged;   // [staged_rows] token_expert_order of a block alone, to be written in whole lines
 
   MOEGEN_DEVICE Shared() {
     constexpr uint32_t kGapWords = P::pad_rows_to > 1 ? P::num_groups : 0;
     constexpr uint32_t kRows = P::num_warps + P::max_cluster + 1;
-    constexpr uint32_t kWords = kRows * P::num_groups + 2 * kGapWords + 4 * kWarpSize;
+    constexpr uint32_t kWords = kRows * P::num_groups + 2 * kGapWords + 4 * kWarpSize + P::staged_rows;
     static_assert(kWords * 4 == P::shared_bytes, "the plan and the kernel disagree on shared memory");
     warp_counts = reinterpret_cast<uint32_t*>(dynamic_shared());
     totals = warp_counts + P::num_warps * P::num_groups;
@@ -55,6 +56,7 @@ struct Shared {
     gap_begin = base + P::num_groups;
     gap_end = gap_begin + kGapWords;
     partial = gap_end + kGapWords;
+    staged = partial + 4 * kWarpSize;
   }
 };
 
@@ -150,7 +152,7 @@ MOEGEN_DEVICE Chunk chunk_of_warp(const Args& args) {
 template <class P>
 MOEGEN_DEVICE uint32_t same_group(uint32_t group) {
   uint32_t peers = kFullMask;
-#pragma unroll
+#pragma unroll 3
   for (uint32_t bit = 0; bit < P::group_bits; ++bit) {
     const bool set = (group >> bit & 1) != 0;
     const uint32_t votes = ballot(set);
@@ -332,6 +334,15 @@ MOEGEN_DEVICE uint32_t locate_groups(const Args& args, const Shared<P>& shared, 
   return all.rows;
 }
 
+/// Writes the staged rows in whole lines.
+template <class P>
+MOEGEN_DEVICE void write_staged(const Args& args, const Shared<P>& shared, uint32_t rows) {
+  block_sync();
+#pragma unroll 1
+  for (uint32_t row = thread_index(); row < rows; row += P::num_threads)
+    args.token_expert_order[row] = shared.staged[row];
+}
+
 /// Marks the rows that hold no pair: the padding of each group and everything past the last row in use.
 template <class P>
 MOEGEN_DEVICE void fill_unused(const Args& args, const Shared<P>& shared, uint32_t rows) {
@@ -350,6 +361,13 @@ MOEGEN_DEVICE void fill_unused(const Args& args, const Shared<P>& shared, uint32
   }
 }
 
+/// True if the whole of token_expert_order fits the block: 32 scattered words take a store 32 lines in global memory, but
+/// few passes in shared memory.
+template <class P>
+MOEGEN_DEVICE bool is_staged(const Args& args) {
+  return P::staged_rows > 0 && args.num_pairs <= P::staged_rows;
+}
+
 /// Places one step. `counts` holds, for each group, how many of the block's pairs came before.
 template <class P>
 MOEGEN_DEVICE void place_step(const Args& args, const Shared<P>& shared, uint32_t* counts, const Step& step,
@@ -361,7 +379,11 @@ MOEGEN_DEVICE void place_step(const Args& args, const Shared<P>& shared, uint32_
   if (kept && rank == 0) counts[step.group] += popcount(step.peers);
   warp_sync();
   if (pair < end) args.restore_token_order[pair] = row;
-  if (kept) args.token_expert_order[row] = pair;
+  if (!kept) return;
+  if (is_staged<P>(args))
+    shared.staged[row] = pair;
+  else
+    args.token_expert_order[row] = pair;
 }
 
 /// Places the chunk's pairs, of which `step` is the first. Ids are asked for a step before their use.
@@ -402,6 +424,7 @@ MOEGEN_DEVICE void run(const Args& args) {
   block_sync();
   place_pairs<P>(args, shared, chunk, counts, step);
   fill_unused<P>(args, shared, rows);
+  if (is_staged<P>(args)) write_staged<P>(args, shared, rows);
 }
 
 }  // namespace moegen::create_indices
