@@ -49,16 +49,19 @@ std::int64_t choose_vector(const ConfigFields& fields) {
   return 128 / narrowest;
 }
 
-// The block size up to 256 that leaves the fewest idle threads in a token's last block; ties to the larger, which was
-// the faster at 16 and 128 tokens and as fast at 16,384 on an H200 (docs/kernels.md).
+std::int64_t idle_threads(std::int64_t vectors, std::int64_t threads) {
+  return (vectors + threads - 1) / threads * threads - vectors;
+}
+
+// 256 threads take whole 4 KiB pieces of a row, which was the fastest at 16 and 128 tokens on an H200
+// (docs/kernels.md), unless more than an eighth of them would be idle; else the largest block that leaves the fewest
+// idle.
 std::int64_t choose_threads(std::int64_t vectors) {
-  std::int64_t best = 0, best_idle = 0;
-  for (std::int64_t threads = 64; threads <= 256; threads += 32) {
-    const std::int64_t idle = (vectors + threads - 1) / threads * threads - vectors;
-    if (best != 0 && idle > best_idle) continue;
-    best = threads;
-    best_idle = idle;
-  }
+  constexpr std::int64_t kMost = 256;
+  if (8 * idle_threads(vectors, kMost) <= vectors + idle_threads(vectors, kMost)) return kMost;
+  std::int64_t best = 64;
+  for (std::int64_t threads = 96; threads <= kMost; threads += 32)
+    if (idle_threads(vectors, threads) <= idle_threads(vectors, best)) best = threads;
   return best;
 }
 
@@ -108,7 +111,7 @@ void add_shape(PlanBuilder& plan, const ConfigFields& fields) {
   const std::int64_t vectors = fields.expert_hidden / vector;
   const std::int64_t threads = choose_threads(vectors);
   plan.derived("vector", vector, "columns of a thread: 16 bytes of the narrowest dtype");
-  plan.derived("threads", threads, "fewest idle threads in a token's last block");
+  plan.derived("threads", threads, "whole 4 KiB pieces of a row, or fewest idle threads in a token's last block");
   plan.derived("blocks_per_token", (vectors + threads - 1) / threads, "blocks that cover the columns of a token");
   plan.derived("slots_in_flight", std::min<std::int64_t>(kSlotsInFlight, fields.num_slots()),
                "rows asked for before the first is added");

@@ -155,7 +155,8 @@ MOEGEN_DEVICE void add_slots(const Args& args, uint64_t token, uint32_t column, 
 template <class P, class Custom>
 MOEGEN_DEVICE void add_extras(const Args& args, uint64_t token, uint32_t column, Columns<P>& sum) {
   if constexpr (P::shared) {
-    const float gate = P::shared_gate ? Custom::gate(args.shared_gate[token]) : 1.0f;
+    float gate = 1.0f;
+    if constexpr (P::shared_gate) gate = Custom::gate(args.shared_gate[token]);
     add_row<P>(sum, load_packed<P, typename P::down_dtype>(args.shared, token, column), gate);
   }
   if constexpr (P::residual)
