@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every shipped config, and every option of the kernels, compiles for every arch without a spill.
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include <moegen/config.hpp>
+#include <moegen/error.hpp>
+#include <moegen/source.hpp>
+
+#include "cuda/nvrtc.hpp"
+#include "support/shipped.hpp"
+#include "support/skip.hpp"
+
+namespace {
+
+using namespace moegen;
+
+struct Job {
+  Config config;
+  std::string kernel;
+  const Arch* arch;
+};
+
+// One sentence if the job does not compile cleanly, else "".
+std::string compile(const cuda::Nvrtc& nvrtc, const Job& job) {
+  const std::string name = fmt::format("{} of {} for {}", job.kernel, job.config->name, job.arch->name);
+  try {
+    const Plan plan = make_plan(job.config, job.kernel, *job.arch);
+    const Source source = emit_source(plan);
+    const cuda::CompiledCubin cubin = nvrtc.compile(source.text, job.kernel + ".cu", *job.arch, source.entries);
+    if (cubin.resources.size() != source.entries.size()) return name + ": an entry has no resource report";
+    for (const EntryResources& entry : cubin.resources)
+      if (entry.spill_store_bytes + entry.spill_load_bytes + entry.stack_bytes > 0) return name + ": spills";
+    return {};
+  } catch (const Error& error) {
+    return name + ": " + error.what();
+  }
+}
+
+// All jobs over the machine's cores; every failure as one message.
+void compile_all(const std::vector<Job>& jobs) {
+  std::string why;
+  const auto nvrtc = cuda::Nvrtc::load(&why);
+  if (!nvrtc) test::skip(why);
+  std::atomic<std::size_t> next{0};
+  std::mutex mutex;
+  std::vector<std::string> failures;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < jobs.size(); i = next++) {
+      std::string wrong = compile(*nvrtc, jobs[i]);
+      const std::scoped_lock lock(mutex);
+      if (!wrong.empty()) failures.push_back(std::move(wrong));
+    }
+  };
+  std::vector<std::thread> workers;
+  for (unsigned i = 1; i < std::thread::hardware_concurrency(); ++i) workers.emplace_back(work);
+  work();
+  for (std::thread& worker : workers) worker.join();
+  for (const std::string& failure : failures) FAIL_CHECK(failure);
+  MESSAGE(jobs.size() << " compiled");
+}
+
+// One config an option of a kernel.
+const std::vector<std::string>& option_texts() {
+  static const std::vector<std::string> texts = {
+      R"("indices": {"experts": "all", "pad_rows_to": 128, "scales_offset": true, "ids": "int64"})",
+      R"("indices": {"pad_rows_to": 4, "ids": "uint8", "first_expert": 8, "num_local_experts": 24})",
+      R"("num_zero_experts": 3, "indices": {"ids": "uint16"})",
+      R"("finalize": {"residual": true, "shared": true, "bias": true, "output": "float32"})",
+      R"("finalize": {"shared": true, "down": "float32", "output": "float16"},
+         "shared_experts": {"count": 1, "intermediate": 64, "gate": "sigmoid"})",
+      R"("finalize": {"weights_applied": true, "down": "float16"})",
+      R"("finalize": {"epilogue": "value > 0 ? gelu_tanh(value) * gain : min(value, token + col)",
+         "inputs": {"gain": {"dtype": "bfloat16", "shape": "columns"}}})"};
+  return texts;
+}
+
+}  // namespace
+
+TEST_CASE("every shipped config compiles for every arch without a spill") {
+  std::vector<Job> jobs;
+  for (const auto& path : test::shipped_configs()) {
+    const Config config = Config::from_file(path);
+    for (const std::string& kernel : available_kernels_of(config))
+      for (const Arch& arch : all_archs()) jobs.push_back({config, kernel, &arch});
+  }
+  REQUIRE(jobs.size() >= 17 * 2 * 8);
+  compile_all(jobs);
+}
+
+TEST_CASE("every option of the kernels compiles on the oldest arch and on Hopper") {
+  std::vector<Job> jobs;
+  for (const std::string& option : option_texts()) {
+    const Config config = Config::from_json(fmt::format(
+        R"({{"moegen": 1, "name": "option {}", "hidden": 2880, "intermediate": 64, "num_experts": 64, "top_k": 6,
+             "router": {{"scoring": "softmax", "shared_slots": {{"count": 2}}}}, {}}})",
+        jobs.size() / 4, option));
+    for (const std::string& kernel : available_kernels_of(config))
+      for (std::string_view arch : {"sm_80", "sm_90a"}) jobs.push_back({config, kernel, &find_arch(arch)});
+  }
+  compile_all(jobs);
+}
+
+TEST_CASE("most experts that a config may have") {
+  std::vector<Job> jobs;
+  for (int experts : {513, 896, 1025, 2048})
+    for (int pad : {1, 128}) {
+      const Config config = Config::from_json(fmt::format(
+          R"({{"moegen": 1, "name": "wide", "hidden": 64, "intermediate": 64, "num_experts": {}, "top_k": 1,
+               "router": {{"scoring": "softmax"}}, "indices": {{"pad_rows_to": {}}}}})",
+          experts, pad));
+      for (const Arch& arch : all_archs()) jobs.push_back({config, "create_indices", &arch});
+    }
+  compile_all(jobs);
+}

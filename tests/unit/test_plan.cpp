@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Config -> Plan -> Source: which kernels there are, where decisions come from, and what may not reach a source.
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include <moegen/args/create_indices.h>
+#include <moegen/args/finalize.h>
+#include <moegen/error.hpp>
+#include <moegen/family.hpp>
+#include <moegen/plan.hpp>
+#include <moegen/shapes.hpp>
+#include <moegen/source.hpp>
+
+namespace {
+
+using namespace moegen;
+
+Config config_with(const std::string& more, const std::string& name = "small") {
+  return Config::from_json(R"({"moegen": 1, "name": ")" + name +
+                           R"(", "hidden": 512, "intermediate": 64, "num_experts": 40, "top_k": 4,
+                               "router": {"scoring": "softmax"})" +
+                           more + "}");
+}
+
+const Decision& decision(const Plan& plan, std::string_view name) {
+  for (const Decision& candidate : plan.decisions)
+    if (candidate.name == name) return candidate;
+  FAIL("no such decision");
+  return plan.decisions.front();
+}
+
+create_indices::Args indices_args(std::int64_t num_pairs) {
+  create_indices::Args args{};
+  args.num_pairs = num_pairs;
+  return args;
+}
+
+}  // namespace
+
+TEST_CASE("kernels that come later are refused as such, typos as typos") {
+  const Config config = config_with("");
+  CHECK_THROWS_WITH_AS(make_plan(config, "router", find_arch("sm_90a")),
+                       "kernel 'router': this version of moegen has no 'router' family yet; available create_indices, "
+                       "finalize",
+                       Error);
+  try {
+    make_plan(config, "finalise", find_arch("sm_90a"));
+    FAIL("not refused");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::config);
+    CHECK(std::string(error.what()).ends_with("; did you mean 'finalize'?"));
+  }
+  CHECK(available_kernels_of(config) == std::vector<std::string>{"create_indices", "finalize"});
+}
+
+TEST_CASE("a decision knows where it came from") {
+  const Plan plan =
+      make_plan(config_with(R"(, "indices": {"pad_rows_to": 16})"), "create_indices", find_arch("sm_90a"));
+  CHECK(decision(plan, "pad_rows_to").origin == Origin::config);
+  CHECK(decision(plan, "id_dtype").origin == Origin::standard);
+  CHECK(decision(plan, "num_warps").origin == Origin::derived);
+  CHECK_FALSE(decision(plan, "num_warps").reason.empty());
+  CHECK(plan.explain().find("pad_rows_to") != std::string::npos);
+  CHECK(plan.args_bytes == sizeof(create_indices::Args));
+}
+
+TEST_CASE("shared memory stays within every arch, for every number of experts") {
+  for (const Arch& arch : all_archs())
+    for (int experts : {1, 5, 256, 513, 1025, 2048})
+      for (int pad : {1, 128}) {
+        const Config config = Config::from_json(
+            R"({"moegen": 1, "name": "n", "hidden": 64, "intermediate": 64, "num_experts": )" +
+            std::to_string(experts) + R"(, "top_k": 1, "router": {"scoring": "softmax"}, "indices": {"pad_rows_to": )" +
+            std::to_string(pad) + "}}");
+        const Plan plan = make_plan(config, "create_indices", arch);
+        for (const EntryPlan& entry : plan.entries) {
+          CHECK(entry.dynamic_shared_bytes <= arch.max_shared_bytes);
+          CHECK(entry.threads * plan.integer("groups_per_thread") >= experts);
+        }
+      }
+}
+
+TEST_CASE("create_indices picks its team from the number of pairs and the device") {
+  const Plan plan = make_plan(config_with(""), "create_indices", find_arch("sm_90a"));
+  const Family& family = *find_family("create_indices");
+  const LaunchConstants constants = family.constants(plan);
+  const LaunchDevice hopper{132, 16}, slice{16, 1};
+  const auto launch = [&](std::int64_t pairs, const LaunchDevice& device) {
+    const create_indices::Args args = indices_args(pairs);
+    return family.launch(constants, device, &args);
+  };
+  CHECK(launch(0, hopper).grid == 1);
+  CHECK(launch(1024, hopper).grid == 1);
+  CHECK(launch(1025, hopper).cluster == 2);
+  CHECK(launch(8192, hopper).cluster == 8);
+  CHECK(launch(98304, hopper).cluster == 16);
+  CHECK(plan.entries[static_cast<std::size_t>(launch(98304, hopper).entry)].variant == "cluster");
+  CHECK(plan.entries[static_cast<std::size_t>(launch(98305, hopper).entry)].variant == "grid");
+  CHECK(launch(std::int64_t{1} << 30, hopper).grid == 64);
+  CHECK(launch(6144, slice).grid == 1);
+  CHECK(launch(1 << 20, slice).grid == 16);
+  const create_indices::Args small = indices_args(4096), large = indices_args(1 << 20);
+  CHECK(family.workspace_bytes(constants, hopper, &small) == 0);
+  CHECK(family.workspace_bytes(constants, hopper, &large) == 4 * (16 + 64 * 40));
+}
+
+TEST_CASE("finalize launches nothing for nothing, and refuses what a grid cannot hold") {
+  const Plan plan = make_plan(config_with(""), "finalize", find_arch("sm_90a"));
+  const Family& family = *find_family("finalize");
+  const LaunchConstants constants = family.constants(plan);
+  finalize::Args args{};
+  CHECK(family.check(constants, {132, 16}, &args) == nullptr);
+  CHECK(family.launch(constants, {132, 16}, &args).grid == 0);
+  args.num_tokens = std::int64_t{1} << 40;
+  CHECK(std::string(family.check(constants, {132, 16}, &args)).starts_with("num_tokens is too large"));
+  args.num_tokens = 3;
+  CHECK(family.launch(constants, {132, 16}, &args).grid == 3 * plan.integer("blocks_per_token"));
+}
+
+TEST_CASE("rows of every legal width are covered by whole vectors") {
+  for (int hidden : {8, 16, 24, 64, 120, 1024, 2048, 2688, 2816, 2880, 3584, 4096, 5120, 6144, 7168, 16384}) {
+    const Config config = Config::from_json(
+        R"({"moegen": 1, "name": "n", "intermediate": 64, "num_experts": 4, "top_k": 2, "router": {"scoring": "softmax"},
+            "hidden": )" +
+        std::to_string(hidden) + "}");
+    const Plan plan = make_plan(config, "finalize", find_arch("sm_90a"));
+    const std::int64_t covered = plan.integer("threads") * plan.integer("vector") * plan.integer("blocks_per_token");
+    CHECK(covered >= hidden);
+    CHECK(covered - hidden < plan.integer("threads") * plan.integer("vector"));
+    CHECK(hidden % plan.integer("vector") == 0);
+  }
+}
+
+TEST_CASE("a config's name cannot leave its comment") {
+  const Config config = config_with("", R"(evil\n#include <x>\\)");
+  const std::string text = emit_source(make_plan(config, "finalize", find_arch("sm_90a"))).text;
+  CHECK(text.find("\n#include") == std::string::npos);
+  CHECK(text.find("evil?#include <x>?") != std::string::npos);
+}
+
+TEST_CASE("the lengths that callers allocate") {
+  const Config padded = config_with(R"(, "indices": {"pad_rows_to": 16})");
+  CHECK(order_capacity(padded.fields(), 3) == 3 + 3 * 15);
+  CHECK(order_capacity(padded.fields(), 1000) == 1000 + 40 * 15);
+  const Config all = config_with(R"(, "indices": {"pad_rows_to": 16, "experts": "all"})");
+  CHECK(order_capacity(all.fields(), 3) == 3 + 40 * 15);
+}
