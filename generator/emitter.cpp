@@ -82,7 +82,7 @@ std::string spell_params(const Plan& plan) {
 
 std::string spell_entry(const Family& family, const EntryPlan& entry) {
   return fmt::format(
-      "extern \"C\" __global__ void __launch_bounds__({})\n"
+      "extern \"C\" __global__ void __launch_bounds__({}, 1)\n"
       "{}(const __grid_constant__ moegen::{}::Args args) {{\n"
       "  using namespace moegen;\n"
       "  {}(args);\n"

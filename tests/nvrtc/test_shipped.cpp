@@ -36,7 +36,9 @@ std::string compile(const cuda::Nvrtc& nvrtc, const Job& job) {
     const cuda::CompiledCubin cubin = nvrtc.compile(source.text, job.kernel + ".cu", *job.arch, source.entries);
     if (cubin.resources.size() != source.entries.size()) return name + ": an entry has no resource report";
     for (const EntryResources& entry : cubin.resources)
-      if (entry.spill_store_bytes + entry.spill_load_bytes + entry.stack_bytes > 0) return name + ": spills";
+      if (entry.spill_store_bytes + entry.spill_load_bytes + entry.stack_bytes > 0)
+        return fmt::format("{}: {} + {} bytes spilled, {} bytes of stack, {} registers", name, entry.spill_store_bytes,
+                           entry.spill_load_bytes, entry.stack_bytes, entry.registers);
     return {};
   } catch (const Error& error) {
     return name + ": " + error.what();
@@ -76,8 +78,8 @@ const std::vector<std::string>& option_texts() {
       R"("finalize": {"shared": true, "down": "float32", "output": "float16"},
          "shared_experts": {"count": 1, "intermediate": 64, "gate": "sigmoid"})",
       R"("finalize": {"weights_applied": true, "down": "float16"})",
-      R"("finalize": {"epilogue": "value > 0 ? gelu_tanh(value) * gain : min(value, token + col)",
-         "inputs": {"gain": {"dtype": "bfloat16", "shape": "columns"}}})"};
+      R"json("finalize": {"epilogue": "value > 0 ? gelu_tanh(value) * gain : min(value, token + col)",
+         "inputs": {"gain": {"dtype": "bfloat16", "shape": "columns"}}})json"};
   return texts;
 }
 
@@ -98,7 +100,7 @@ TEST_CASE("every option of the kernels compiles on the oldest arch and on Hopper
   std::vector<Job> jobs;
   for (const std::string& option : option_texts()) {
     const Config config = Config::from_json(fmt::format(
-        R"({{"moegen": 1, "name": "option {}", "hidden": 2880, "intermediate": 64, "num_experts": 64, "top_k": 6,
+        R"({{"moegen": 1, "name": "option-{}", "hidden": 2880, "intermediate": 64, "num_experts": 64, "top_k": 6,
              "router": {{"scoring": "softmax", "shared_slots": {{"count": 2}}}}, {}}})",
         jobs.size() / 4, option));
     for (const std::string& kernel : available_kernels_of(config))
@@ -112,8 +114,8 @@ TEST_CASE("most experts that a config may have") {
   for (int experts : {513, 896, 1025, 2048})
     for (int pad : {1, 128}) {
       const Config config = Config::from_json(fmt::format(
-          R"({{"moegen": 1, "name": "wide", "hidden": 64, "intermediate": 64, "num_experts": {}, "top_k": 1,
-               "router": {{"scoring": "softmax"}}, "indices": {{"pad_rows_to": {}}}}})",
+          R"({{"moegen": 1, "name": "wide-{0}-{1}", "hidden": 64, "intermediate": 64, "num_experts": {0}, "top_k": 1,
+               "router": {{"scoring": "softmax"}}, "indices": {{"pad_rows_to": {1}}}}})",
           experts, pad));
       for (const Arch& arch : all_archs()) jobs.push_back({config, "create_indices", &arch});
     }
