@@ -43,6 +43,23 @@ fs::path make_pack(EngineFixture& fixture, const Plan& plan) {
   return make_pack(fixture, plan, [](cache::Entry&) {});
 }
 
+/// The last launch of the fake driver against what the family asked for.
+void check_last_launch(const Kernel& kernel, const create_indices::Args& args, const LaunchDevice& device) {
+  const Launch wanted = find_family("create_indices")->launch(kernel.state().constants, device, &args);
+  const EntryPlan& entry = kernel.plan().entries.at(static_cast<std::size_t>(wanted.entry));
+  const fake::Launch& got = fake::last_launch();
+  CHECK(got.kernel == kernel.state().module.kernels().at(static_cast<std::size_t>(wanted.entry)));
+  CHECK(got.grid == wanted.grid);
+  CHECK(got.block == static_cast<unsigned int>(entry.threads));
+  CHECK(got.shared == static_cast<unsigned int>(entry.dynamic_shared_bytes));
+  CHECK(got.cluster == (wanted.cluster > 1 ? static_cast<int>(wanted.cluster) : 0));
+  CHECK(got.cooperative == (entry.cooperative ? 1 : 0));
+  CHECK(got.dependent == (entry.dependent_launch ? 1 : 0));
+}
+
+/// Entry points of the small config's kernel on sm_90a: each is loaded once for each device.
+int num_entries() { return static_cast<int>(small_plan().entries.size()); }
+
 template <class Work>
 double best_nanoseconds(int rounds, int calls, Work&& work) {
   double best = 1e18;
@@ -57,20 +74,23 @@ double best_nanoseconds(int rounds, int calls, Work&& work) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(EngineFixture, "get compiles, loads and prepares; the kernel runs") {
+TEST_CASE_FIXTURE(EngineFixture, "get compiles, loads and prepares; the kernel runs as its family wants") {
   Engine engine(options());
   const Kernel kernel = engine.get(small_config(), "create_indices");
   CHECK(fake::num_compiles() == 1);
   CHECK(fake::num_loads() == 1);
+  CHECK(fake::nvrtc().last_name == "create_indices.cu");
   CHECK(kernel.plan().kernel == "create_indices");
   CHECK(kernel.plan().arch.name == "sm_90a");
-  kernel.run(some_args(1 << 20), nullptr);
-  CHECK(fake::num_launches() == 1);
-  CHECK(fake::last_launch().cluster == 16);
-  CHECK(fake::last_launch().grid == 16);
-  CHECK(fake::last_launch().block == static_cast<unsigned int>(kernel.plan().entries[0].threads));
-  CHECK(fake::last_launch().shared == static_cast<unsigned int>(kernel.plan().entries[0].dynamic_shared_bytes));
-  CHECK(fake::nvrtc().last_name == "create_indices.cu");
+  bool saw_cluster = false;
+  for (const std::int64_t num_pairs : {0, 64, 4096, 1 << 16, 1 << 20}) {
+    const create_indices::Args args = some_args(num_pairs);
+    kernel.run(args, nullptr);
+    check_last_launch(kernel, args, {.num_sms = 132, .max_cluster = 16});
+    saw_cluster = saw_cluster || fake::last_launch().cluster > 1;
+  }
+  CHECK(fake::num_launches() == 5);
+  CHECK(saw_cluster);
 }
 
 TEST_CASE_FIXTURE(EngineFixture, "the second get touches nothing but memory") {
@@ -81,7 +101,7 @@ TEST_CASE_FIXTURE(EngineFixture, "the second get touches nothing but memory") {
   CHECK(&first.state() == &second.state());
   CHECK(fake::num_compiles() == 1);
   CHECK(fake::num_loads() == 1);
-  CHECK(fake::num_functions_loaded() == 1);
+  CHECK(fake::num_functions_loaded() == num_entries());
 }
 
 TEST_CASE_FIXTURE(EngineFixture, "kernels of one config and of two stay apart") {
@@ -113,8 +133,8 @@ TEST_CASE_FIXTURE(EngineFixture, "build needs no context, and says where a kerne
   CHECK(compiled.target == "cuda");
   CHECK(compiled.cubin_bytes > 0);
   CHECK(compiled.key.size() == 32);
-  REQUIRE(compiled.resources.size() == 1);
-  CHECK(compiled.resources[0].entry == "moegen_create_indices");
+  REQUIRE(compiled.resources.size() == emit_source(small_plan()).entries.size());
+  CHECK(compiled.resources[0].entry == small_plan().entries[0].name);
   CHECK(compiled.resources[0].registers == 40);
   CHECK(engine.build(small_plan()).status == BuildStatus::memory);
   Engine again(options());
@@ -229,9 +249,7 @@ TEST_CASE_FIXTURE(EngineFixture, "where nothing can be compiled, a lesser arch t
   const Kernel kernel = engine.get(small_config(), "create_indices");
   CHECK(kernel.plan().arch.name == "sm_80");
   kernel.run(some_args(1 << 20), nullptr);
-  CHECK(fake::last_launch().cooperative == 1);
-  CHECK(fake::last_launch().num_attributes == 1);
-  CHECK(fake::last_launch().grid == 58);
+  check_last_launch(kernel, some_args(1 << 20), {.num_sms = 58, .max_cluster = 1});
 }
 
 TEST_CASE_FIXTURE(EngineFixture, "a kernel that spills is refused, and not stored") {
@@ -320,7 +338,7 @@ TEST_CASE_FIXTURE(EngineFixture, "one load serves all devices of an arch, each p
   kernel.run(some_args(), nullptr);
   CHECK(fake::num_launches() == 1);
   CHECK(fake::num_loads() == 1);
-  CHECK(fake::num_functions_loaded() == 2);
+  CHECK(fake::num_functions_loaded() == 2 * num_entries());
 }
 
 TEST_CASE_FIXTURE(EngineFixture, "devices of two archs get a kernel each") {
@@ -359,7 +377,7 @@ TEST_CASE_FIXTURE(EngineFixture, "threads that ask together share one compile an
   CHECK(fake::num_launches() == 400);
   CHECK(fake::num_compiles() == 1);
   CHECK(fake::num_loads() == 1);
-  CHECK(fake::num_functions_loaded() == 2);
+  CHECK(fake::num_functions_loaded() == 2 * num_entries());
 }
 
 TEST_CASE_FIXTURE(EngineFixture, "threads that build different kernels do not wait for each other's lock") {
