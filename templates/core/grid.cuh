@@ -31,8 +31,8 @@ MOEGEN_DEVICE void wait_at_least(const uint32_t* word, uint32_t least) {
 #endif
 }
 
-/// All threads of all blocks have arrived, and what they wrote is visible to each other. `arrived` counts blocks from 0;
-/// every block of the grid must be resident (cooperative launch).
+/// All threads of all blocks have arrived, and what they wrote is visible to each other. `arrived` counts blocks from
+/// 0; every block of the grid must be resident (cooperative launch).
 MOEGEN_DEVICE void grid_sync(uint32_t* arrived) {
   block_sync();
   if (thread_index() == 0) {

@@ -104,15 +104,16 @@ MOEGEN_DEVICE void totals_read(const Args& args, Team team) {
   if (global_add(words + kDeparted, 1) == num_blocks() - 1) words[kArrived] = words[kDeparted] = 0;
 }
 
-/// Group of an expert id, or kNone for one that is masked, out of range, a zero expert or not local. Ids enter unsigned,
-/// so that negative ones are out of range.
+/// Group of an expert id, or kNone for one that is masked, out of range, a zero expert or not local. Ids enter
+/// unsigned, so that negative ones are out of range.
 template <class P, class Unsigned>
 MOEGEN_DEVICE uint32_t group_of(Unsigned id) {
   const Unsigned local = id - static_cast<Unsigned>(P::first_expert);
   if (local < static_cast<Unsigned>(P::num_local_experts)) return static_cast<uint32_t>(local);
   if constexpr (P::num_shared_slots > 0) {
     const Unsigned shared = id - static_cast<Unsigned>(P::first_shared_id);
-    if (shared < static_cast<Unsigned>(P::num_shared_slots)) return P::num_local_experts + static_cast<uint32_t>(shared);
+    if (shared < static_cast<Unsigned>(P::num_shared_slots))
+      return P::num_local_experts + static_cast<uint32_t>(shared);
   }
   return kNone;
 }
@@ -229,8 +230,8 @@ MOEGEN_DEVICE Sums scan_warp(Sums sums) {
   return sums;
 }
 
-/// Turns the prefix sum of a warp into one over the block: `all` receives the sum of everything. `partial` is one row of
-/// Shared::partial, which every warp has written.
+/// Turns the prefix sum of a warp into one over the block: `all` receives the sum of everything. `partial` is one row
+/// of Shared::partial, which every warp has written.
 template <class P>
 MOEGEN_DEVICE uint32_t add_warps_before(const uint32_t* partial, uint32_t& all) {
   const uint32_t sum = lane_index() < P::num_warps ? partial[lane_index()] : 0;
@@ -361,8 +362,8 @@ MOEGEN_DEVICE void fill_unused(const Args& args, const Shared<P>& shared, uint32
   }
 }
 
-/// True if the whole of token_expert_order fits the block: 32 scattered words take a store 32 lines in global memory, but
-/// few passes in shared memory.
+/// True if the whole of token_expert_order fits the block: 32 scattered words take a store 32 lines in global memory,
+/// but few passes in shared memory.
 template <class P>
 MOEGEN_DEVICE bool is_staged(const Args& args) {
   return P::staged_rows > 0 && args.num_pairs <= P::staged_rows;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // finalize: the weighted sum of a token's expert rows, gathered through the restore order.
 //
-// Algorithm. A thread owns `vector` neighbouring columns of one token. It loads the token's restore entries and weights,
-// then its columns of up to `slots_in_flight` rows at once (each 16 bytes a load), and adds them in slot order in float.
-// Terms follow in a fixed order: slots 0..num_slots-1, the shared expert, the residual; then the user expression; then
-// one rounding and one store. A row that restore does not name is not read.
+// Algorithm. A thread owns `vector` neighbouring columns of one token. It loads the token's restore entries and
+// weights, then its columns of up to `slots_in_flight` rows at once (each 16 bytes a load), and adds them in slot order
+// in float. Terms follow in a fixed order: slots 0..num_slots-1, the shared expert, the residual; then the user
+// expression; then one rounding and one store. A row that restore does not name is not read.
 //
-// `Custom` is what a config adds: gate(logit), the weight of the shared expert, and epilogue(args, value, token, column).
+// `Custom` is what a config adds: gate(logit), the weight of the shared expert, and epilogue(args, value, token,
+// column).
 //
 // Roles: all threads alike; block = `threads` columns-vectors of one token, `blocks_per_token` blocks a token.
 // Shared memory and barriers: none.
@@ -78,10 +79,10 @@ MOEGEN_DEVICE void store_columns(const Args& args, uint64_t token, uint32_t colu
 
 /// Where one slot's contribution comes from.
 struct SlotSource {
-  uint32_t row;     // row of down, or kNone
-  float weight;     // 1 where the rows already carry theirs; 0 where there is no row
-  int32_t expert;   // local expert, for its bias; -1 if none
-  bool zero_expert; // the contribution is weight * x[token]
+  uint32_t row;      // row of down, or kNone
+  float weight;      // 1 where the rows already carry theirs; 0 where there is no row
+  int32_t expert;    // local expert, for its bias; -1 if none
+  bool zero_expert;  // the contribution is weight * x[token]
 };
 
 /// Local expert of an id as create_indices numbers it, or -1.

@@ -28,8 +28,8 @@ struct Decision {
   bool constant = true;  ///< a member of the emitted `Params`
 };
 
-/// One way to launch the kernel; the grid depends on the arguments and is the family's affair. Several entries may share
-/// one function and differ in their attributes.
+/// One way to launch the kernel; the grid depends on the arguments and is the family's affair. Several entries may
+/// share one function and differ in their attributes.
 struct EntryPlan {
   std::string name;     ///< extern "C" name, e.g. "moegen_create_indices"
   std::string variant;  ///< short name in reports, e.g. "cluster"

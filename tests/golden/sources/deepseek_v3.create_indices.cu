@@ -134,10 +134,10 @@ MOEGEN_DEVICE void shared_add(uint32_t* word, uint32_t value) {
 #ifdef MOEGEN_TARGET_CPU
   cpu::atomic_add(word, value);
 #else
-  asm volatile("red.relaxed.cta.shared::cta.add.u32 [%0], %1;" ::"r"(
-                   static_cast<uint32_t>(__cvta_generic_to_shared(word))),
-               "r"(value)
-               : "memory");
+  asm volatile(
+      "red.relaxed.cta.shared::cta.add.u32 [%0], %1;" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(word))),
+      "r"(value)
+      : "memory");
 #endif
 }
 
@@ -188,8 +188,8 @@ MOEGEN_DEVICE void wait_at_least(const uint32_t* word, uint32_t least) {
 #endif
 }
 
-/// All threads of all blocks have arrived, and what they wrote is visible to each other. `arrived` counts blocks from 0;
-/// every block of the grid must be resident (cooperative launch).
+/// All threads of all blocks have arrived, and what they wrote is visible to each other. `arrived` counts blocks from
+/// 0; every block of the grid must be resident (cooperative launch).
 MOEGEN_DEVICE void grid_sync(uint32_t* arrived) {
   block_sync();
   if (thread_index() == 0) {
@@ -445,15 +445,16 @@ MOEGEN_DEVICE void totals_read(const Args& args, Team team) {
   if (global_add(words + kDeparted, 1) == num_blocks() - 1) words[kArrived] = words[kDeparted] = 0;
 }
 
-/// Group of an expert id, or kNone for one that is masked, out of range, a zero expert or not local. Ids enter unsigned,
-/// so that negative ones are out of range.
+/// Group of an expert id, or kNone for one that is masked, out of range, a zero expert or not local. Ids enter
+/// unsigned, so that negative ones are out of range.
 template <class P, class Unsigned>
 MOEGEN_DEVICE uint32_t group_of(Unsigned id) {
   const Unsigned local = id - static_cast<Unsigned>(P::first_expert);
   if (local < static_cast<Unsigned>(P::num_local_experts)) return static_cast<uint32_t>(local);
   if constexpr (P::num_shared_slots > 0) {
     const Unsigned shared = id - static_cast<Unsigned>(P::first_shared_id);
-    if (shared < static_cast<Unsigned>(P::num_shared_slots)) return P::num_local_experts + static_cast<uint32_t>(shared);
+    if (shared < static_cast<Unsigned>(P::num_shared_slots))
+      return P::num_local_experts + static_cast<uint32_t>(shared);
   }
   return kNone;
 }
@@ -570,8 +571,8 @@ MOEGEN_DEVICE Sums scan_warp(Sums sums) {
   return sums;
 }
 
-/// Turns the prefix sum of a warp into one over the block: `all` receives the sum of everything. `partial` is one row of
-/// Shared::partial, which every warp has written.
+/// Turns the prefix sum of a warp into one over the block: `all` receives the sum of everything. `partial` is one row
+/// of Shared::partial, which every warp has written.
 template <class P>
 MOEGEN_DEVICE uint32_t add_warps_before(const uint32_t* partial, uint32_t& all) {
   const uint32_t sum = lane_index() < P::num_warps ? partial[lane_index()] : 0;
@@ -702,8 +703,8 @@ MOEGEN_DEVICE void fill_unused(const Args& args, const Shared<P>& shared, uint32
   }
 }
 
-/// True if the whole of token_expert_order fits the block: 32 scattered words take a store 32 lines in global memory, but
-/// few passes in shared memory.
+/// True if the whole of token_expert_order fits the block: 32 scattered words take a store 32 lines in global memory,
+/// but few passes in shared memory.
 template <class P>
 MOEGEN_DEVICE bool is_staged(const Args& args) {
   return P::staged_rows > 0 && args.num_pairs <= P::staged_rows;

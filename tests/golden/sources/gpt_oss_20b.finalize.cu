@@ -165,10 +165,10 @@ MOEGEN_DEVICE void shared_add(uint32_t* word, uint32_t value) {
 #ifdef MOEGEN_TARGET_CPU
   cpu::atomic_add(word, value);
 #else
-  asm volatile("red.relaxed.cta.shared::cta.add.u32 [%0], %1;" ::"r"(
-                   static_cast<uint32_t>(__cvta_generic_to_shared(word))),
-               "r"(value)
-               : "memory");
+  asm volatile(
+      "red.relaxed.cta.shared::cta.add.u32 [%0], %1;" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(word))),
+      "r"(value)
+      : "memory");
 #endif
 }
 
@@ -219,8 +219,8 @@ MOEGEN_DEVICE void wait_at_least(const uint32_t* word, uint32_t least) {
 #endif
 }
 
-/// All threads of all blocks have arrived, and what they wrote is visible to each other. `arrived` counts blocks from 0;
-/// every block of the grid must be resident (cooperative launch).
+/// All threads of all blocks have arrived, and what they wrote is visible to each other. `arrived` counts blocks from
+/// 0; every block of the grid must be resident (cooperative launch).
 MOEGEN_DEVICE void grid_sync(uint32_t* arrived) {
   block_sync();
   if (thread_index() == 0) {
@@ -316,12 +316,13 @@ struct Args {
 // ---- finalize/kernel.cuh ---------------------------------------------------------------------------------
 // finalize: the weighted sum of a token's expert rows, gathered through the restore order.
 //
-// Algorithm. A thread owns `vector` neighbouring columns of one token. It loads the token's restore entries and weights,
-// then its columns of up to `slots_in_flight` rows at once (each 16 bytes a load), and adds them in slot order in float.
-// Terms follow in a fixed order: slots 0..num_slots-1, the shared expert, the residual; then the user expression; then
-// one rounding and one store. A row that restore does not name is not read.
+// Algorithm. A thread owns `vector` neighbouring columns of one token. It loads the token's restore entries and
+// weights, then its columns of up to `slots_in_flight` rows at once (each 16 bytes a load), and adds them in slot order
+// in float. Terms follow in a fixed order: slots 0..num_slots-1, the shared expert, the residual; then the user
+// expression; then one rounding and one store. A row that restore does not name is not read.
 //
-// `Custom` is what a config adds: gate(logit), the weight of the shared expert, and epilogue(args, value, token, column).
+// `Custom` is what a config adds: gate(logit), the weight of the shared expert, and epilogue(args, value, token,
+// column).
 //
 // Roles: all threads alike; block = `threads` columns-vectors of one token, `blocks_per_token` blocks a token.
 // Shared memory and barriers: none.
@@ -386,10 +387,10 @@ MOEGEN_DEVICE void store_columns(const Args& args, uint64_t token, uint32_t colu
 
 /// Where one slot's contribution comes from.
 struct SlotSource {
-  uint32_t row;     // row of down, or kNone
-  float weight;     // 1 where the rows already carry theirs; 0 where there is no row
-  int32_t expert;   // local expert, for its bias; -1 if none
-  bool zero_expert; // the contribution is weight * x[token]
+  uint32_t row;      // row of down, or kNone
+  float weight;      // 1 where the rows already carry theirs; 0 where there is no row
+  int32_t expert;    // local expert, for its bias; -1 if none
+  bool zero_expert;  // the contribution is weight * x[token]
 };
 
 /// Local expert of an id as create_indices numbers it, or -1.
