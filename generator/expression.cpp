@@ -64,6 +64,10 @@ double Expression::evaluate(std::span<const double> values) const {
   return expression::evaluate(*tree_, values);
 }
 
+Bounded Expression::evaluate(std::span<const double> values, std::span<const double> errors) const {
+  return expression::evaluate_bounded(*tree_, values, errors);
+}
+
 std::vector<std::string> Expression::inputs_used() const {
   std::vector<bool> used(tree_->names.size());
   for (const expression::Node& node : tree_->nodes)

@@ -19,6 +19,11 @@ namespace expression {
 struct Tree;
 }
 
+/// A value and how far a float32 evaluation may be from it.
+struct Bounded {
+  double value = 0, error = 0;
+};
+
 /// A text that is not a legal expression. `what()` is "column N: fact; what is allowed" followed by the text and a
 /// caret on lines of their own.
 class ExpressionError : public Error {
@@ -56,6 +61,10 @@ class Expression {
   double evaluate(const std::function<double(std::string_view name)>& value) const;
   /// The same with one value for each of the names given to `parse`, in their order. Allocates nothing.
   double evaluate(std::span<const double> values) const;
+
+  /// The same where each value may be off by its `errors` entry and the arithmetic is float32. For references: a result
+  /// within `error` of `value` is as good as emitted code can be.
+  Bounded evaluate(std::span<const double> values, std::span<const double> errors) const;
 
   /// The names that the text uses, each once, in the order given to `parse`.
   std::vector<std::string> inputs_used() const;

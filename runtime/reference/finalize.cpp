@@ -96,12 +96,11 @@ std::size_t input_index(const ExpressionInput& input, std::size_t token, std::si
   return input.shape == "scalar" ? 0 : token * width + column;
 }
 
-// The epilogue in float64. Its error: how far it moves when the sum moves by its own error, and 2^-18 of the larger of
-// its value and its argument for the float32 functions inside (docs/expressions.md: each within a few ulp).
+// The epilogue in float64, with the error of the sum carried through it.
 void apply_epilogue(const ExpressionConfig& config, const FinalizeInputs& in, std::int64_t token, FinalizeRow& row) {
   const Expression expression = parse_at(expression_place("/finalize/epilogue"), config);
-  std::vector<double> values = {0.0, static_cast<double>(token), 0.0};
-  values.resize(3 + config.inputs.size());
+  std::vector<double> values(3 + config.inputs.size(), 0.0), errors(3 + config.inputs.size(), 0.0);
+  values[1] = static_cast<double>(token);
   const std::size_t width = row.value.size();
   for (std::size_t h = 0; h < width; ++h) {
     values[2] = static_cast<double>(h);
@@ -109,16 +108,11 @@ void apply_epilogue(const ExpressionConfig& config, const FinalizeInputs& in, st
       const ExpressionInput& input = config.inputs[i];
       values[3 + i] = load(input.dtype, in.inputs[i], input_index(input, static_cast<std::size_t>(token), h, width));
     }
-    const double sum = row.value[h], error = row.error[h];
-    const auto at = [&](double value) {
-      values[0] = value;
-      return expression.evaluate(values);
-    };
-    row.value[h] = at(sum);
-    row.error[h] = std::ldexp(std::abs(row.value[h]), -18);
-    if (std::isfinite(sum))  // an infinite sum has no neighbours to compare with
-      row.error[h] += std::abs(at(sum + error) - row.value[h]) + std::abs(at(sum - error) - row.value[h]) +
-                      std::ldexp(std::abs(sum), -18);
+    values[0] = row.value[h];
+    errors[0] = row.error[h];
+    const Bounded result = expression.evaluate(values, errors);
+    row.value[h] = result.value;
+    row.error[h] = result.error;
   }
 }
 

@@ -234,3 +234,18 @@ TEST_CASE("each place knows its names and the names it cannot lend") {
   CHECK(refuse_input_name(place, std::string(65, 'a')));
   CHECK_THROWS_AS((void)expression_place("/finalize"), Error);
 }
+
+TEST_CASE("errors are carried through an expression") {
+  const std::vector<std::string> names = {"a", "b"};
+  const auto at = [&](std::string_view text, double a, double b, double error) {
+    return Expression::parse(text, names).evaluate(std::vector<double>{a, b}, std::vector<double>{error, 0.0});
+  };
+  CHECK(at("a - b", 1, 1, 1e-6).value == 0);
+  CHECK(at("a - b", 1, 1, 1e-6).error == doctest::Approx(1e-6));  // nothing is left of the values, all of the error
+  CHECK(at("a * 3", 2, 0, 1e-6).error > 3e-6);
+  CHECK(at("a * 3", 2, 0, 1e-6).error < 4e-6);
+  CHECK(at("exp(a)", 0, 0, 0).error > 0);
+  CHECK(at("a > b ? 10 : 20", 1, 2, 0).error == 0);
+  CHECK(at("a > b ? 10 : 20", 1, 1.0000001, 1e-6).error == 10);  // the comparison may go either way
+  CHECK(at("min(a, b)", 5, 1, 1e-6).error < 1e-6);
+}
