@@ -82,7 +82,7 @@ void add_shape(PlanBuilder& plan, const ConfigFields& fields, const Arch& arch) 
   const std::int64_t groups = num_groups(fields);
   const bool padded = fields.indices.pad_rows_to > 1;
   const int warps = choose_warps(groups, padded, arch);
-  const std::int64_t threads = warps * kWarpSize;
+  const std::int64_t threads = std::int64_t{warps} * kWarpSize;
   plan.derived("num_groups", groups, "local experts and shared slots");
   plan.derived("group_bits", static_cast<std::int64_t>(std::bit_width(static_cast<std::uint64_t>(groups))),
                "bits that tell the groups and the absence of one apart");

@@ -202,7 +202,7 @@ Found Cache::State::compile_once(const CacheKey& key, std::string_view compiler,
   if (auto found = find(key, compiler)) return *found;
   const FolderHandle handle = open_folder(true);
   if (!handle) return compile_alone(key, compiler, compile, handle);
-  make_bucket(*fs, handle->get(), key.digest());  // if it fails, so does the claim, and then the store says why
+  (void)make_bucket(*fs, handle->get(), key.digest());  // if it fails, so does the claim, and then the store says why
   const Claim claim =
       Claim::acquire(*fs, handle, stem_of(key.digest(), compiler), deadline_after(options.claim_wait_s));
   if (auto found = find_in_folder(key, compiler)) return *found;  // whoever had the claim before has stored it

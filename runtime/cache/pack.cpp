@@ -66,7 +66,7 @@ std::error_code replace_file(const std::filesystem::path& path, const std::strin
     fs.unlink_at(AT_FDCWD, temporary.c_str());
     return error;
   }
-  sync_folder(fs, AT_FDCWD, folder.string());  // the pack is whole either way
+  (void)sync_folder(fs, AT_FDCWD, folder.string());  // the pack is whole either way
   return {};
 }
 

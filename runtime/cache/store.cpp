@@ -118,7 +118,7 @@ std::error_code store(FileSystem& fs, Ledger& ledger, int folder, const std::str
     fs.unlink_at(folder, temporary.c_str());
     return error;
   }
-  sync_folder(fs, folder, bucket);  // the entry is whole either way
+  (void)sync_folder(fs, folder, bucket);  // the entry is whole either way
   return {};
 }
 
