@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// moegen build: kernels into the cache or into a pack, in parallel.
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include <moegen/engine.hpp>
+#include <moegen/error.hpp>
+
+#include "cache/entry.hpp"
+#include "cache/pack.hpp"
+#include "command.hpp"
+#include "exit_code.hpp"
+#include "support/engine_options.hpp"
+#include "support/interrupt.hpp"
+#include "support/json_output.hpp"
+#include "support/parallel.hpp"
+#include "support/progress.hpp"
+#include "support/selection.hpp"
+#include "support/standard_output.hpp"
+#include "support/table.hpp"
+
+namespace moegen::cli {
+namespace {
+
+struct Request {
+  Selection selection;
+  std::string pack;
+  std::optional<std::int64_t> threads;
+  bool json = false;
+};
+
+struct Built {
+  BuildReport report;
+  std::shared_ptr<const cache::Entry> entry;  ///< only where a pack is to be written
+};
+
+/// What a kernel needs at most, over its entry points: the numbers that a table has room for.
+struct Totals {
+  int registers = 0, spill_bytes = 0, shared_bytes = 0;
+};
+
+Totals totals(const BuildReport& report) {
+  Totals most;
+  for (const EntryResources& entry : report.resources) {
+    most.registers = std::max(most.registers, entry.registers);
+    most.spill_bytes = std::max(most.spill_bytes, entry.spill_store_bytes + entry.spill_load_bytes);
+    most.shared_bytes = std::max(most.shared_bytes, entry.shared_bytes);
+  }
+  return most;
+}
+
+/// Two configs may share a kernel; the second one finds it in memory, which to the user is as good as cached.
+std::string_view status_text(BuildStatus status) {
+  return to_string(status == BuildStatus::memory ? BuildStatus::cached : status);
+}
+
+unsigned threads_of(const Request& request) {
+  return request.threads ? static_cast<unsigned>(std::min<std::int64_t>(*request.threads, 1024)) : available_cores();
+}
+
+/// The thread pool ends at the next kernel after a signal: what is being compiled is kept, and no claim or temporary
+/// file stays behind.
+std::vector<Built> build_all(const std::vector<Job>& jobs, const Request& request) {
+  Progress progress;
+  Engine engine(engine_options(progress));
+  std::vector<Built> built(jobs.size());
+  std::atomic<std::size_t> done{0};
+  const DeferInterrupts until_stored;
+  for_each_parallel(jobs.size(), threads_of(request), [&](std::size_t i) {
+    progress.show(done + 1, jobs.size(), fmt::format("{} {}", jobs[i].kernel, jobs[i].arch->name));
+    const Plan plan = make_plan(jobs[i].config, jobs[i].kernel, *jobs[i].arch);
+    built[i].report = engine.build(plan);
+    if (!request.pack.empty()) built[i].entry = engine.entry(plan);
+    ++done;
+  });
+  check_interrupt();
+  return built;
+}
+
+/// A rename would replace a device or fail on a folder only after everything has been compiled.
+void check_pack_path(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const auto status = std::filesystem::status(path, ignored);
+  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return;
+  throw Error(
+      ErrorCode::config,
+      fmt::format("build: --out: '{}' is not a regular file; allowed a new file or one to replace", path.string()));
+}
+
+void write_pack_file(const std::filesystem::path& path, const std::vector<Built>& built) {
+  std::vector<cache::Entry> entries;
+  for (const Built& each : built) entries.push_back(*each.entry);
+  const DeferInterrupts until_renamed;
+  cache::write_pack(path, entries);
+}
+
+Json as_json(const std::vector<Built>& built) {
+  Json kernels = Json::array();
+  for (const auto& [report, entry] : built) {
+    const Totals most = totals(report);
+    kernels.push_back({{"kernel", report.kernel},
+                       {"arch", report.arch},
+                       {"target", report.target},
+                       {"status", status_text(report.status)},
+                       {"ms", report.milliseconds},
+                       {"bytes", report.cubin_bytes},
+                       {"registers", most.registers},
+                       {"spill_bytes", most.spill_bytes},
+                       {"shared_bytes", most.shared_bytes},
+                       {"key", report.key}});
+  }
+  return {{"kernels", std::move(kernels)}};
+}
+
+std::string as_text(const std::vector<Job>& jobs, const std::vector<Built>& built) {
+  using enum Table::Align;
+  Table table({{"config"},
+               {"kernel"},
+               {"arch"},
+               {"ms", right},
+               {"bytes", right},
+               {"registers", right},
+               {"spills", right},
+               {"status"}});
+  for (std::size_t i = 0; i < built.size(); ++i) {
+    const BuildReport& report = built[i].report;
+    const Totals most = totals(report);
+    table.add({jobs[i].config->name, report.kernel, report.arch, fmt::format("{:.1f}", report.milliseconds),
+               std::to_string(report.cubin_bytes), std::to_string(most.registers), std::to_string(most.spill_bytes),
+               std::string(status_text(report.status))});
+  }
+  return table.text();
+}
+
+}  // namespace
+
+int run_build(const Arguments& arguments) {
+  Request request;
+  Options options("build", "Compile kernels into the cache, or into one relocatable pack file.");
+  request.selection.declare(options);
+  options.text("-o,--out", request.pack, "PACK", "also write the kernels as one file, for MOEGEN_PACKS");
+  options.integer("-j,--jobs", request.threads, 1, "N", "compile N kernels at a time (default: the cores)");
+  options.json(request.json);
+  if (!options.parse(arguments)) return kOk;
+  check_pack_path(request.pack);
+
+  const std::vector<Config> configs = read_configs(request.selection.configs);
+  const std::vector<Job> jobs = select_jobs(configs, request.selection);
+  if (request.selection.kernels.empty()) note_missing_kernels(configs);
+  const std::vector<Built> built = build_all(jobs, request);
+  if (!request.pack.empty()) write_pack_file(request.pack, built);
+  if (request.json) {
+    print_json(as_json(built));
+  } else {
+    print(as_text(jobs, built));
+  }
+  return kOk;
+}
+
+}  // namespace moegen::cli

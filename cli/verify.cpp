@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// moegen verify: kernels against their fp64 reference on this machine's GPU.
+#include <optional>
+#include <string>
+
+#include <fmt/core.h>
+
+#include <moegen/error.hpp>
+
+#include "command.hpp"
+#include "exit_code.hpp"
+#include "support/engine_options.hpp"
+#include "support/interrupt.hpp"
+#include "support/json_output.hpp"
+#include "support/selection.hpp"
+#include "support/standard_output.hpp"
+#include "support/table.hpp"
+#include "verify/verify.hpp"
+
+namespace moegen::cli {
+namespace {
+
+struct Request {
+  Selection selection;
+  std::string config, target = "cuda";
+  std::optional<std::int64_t> seed;
+  bool quick = false, json = false;
+};
+
+verify::Report run_cases(const Request& request) {
+  const Config config = Config::from_file(request.config);
+  Progress progress;
+  verify::Options options;
+  options.kernels = select_kernels(config, request.selection.kernels);
+  if (request.selection.kernels.empty()) note_missing_kernels({config});
+  options.quick = request.quick;
+  if (request.seed) options.seed = static_cast<std::uint64_t>(*request.seed);
+  options.progress = [&](const std::string& kernel, const std::string& name, std::size_t index, std::size_t count) {
+    check_interrupt();
+    progress.show(index + 1, count, fmt::format("{}: {}", kernel, name));
+  };
+  Engine engine(engine_options(progress));
+  const DeferInterrupts between_cases;
+  verify::Report report = verify::verify(engine, config, options);
+  check_interrupt();
+  return report;
+}
+
+Json as_json(const verify::Report& report) {
+  Json kernels = Json::array();
+  for (const verify::KernelVerdict& verdict : report.kernels) {
+    kernels.push_back({{"kernel", verdict.kernel},
+                       {"cases", verdict.cases},
+                       {"failed", verdict.failed},
+                       {"first_failure", verdict.first_failure}});
+  }
+  return {{"cases", report.cases}, {"failed", report.failed}, {"kernels", std::move(kernels)}};
+}
+
+std::string as_text(const verify::Report& report) {
+  using enum Table::Align;
+  Table table({{"kernel"}, {"cases", right}, {"failed", right}, {"first failure"}});
+  for (const verify::KernelVerdict& verdict : report.kernels) {
+    table.add({verdict.kernel, std::to_string(verdict.cases), std::to_string(verdict.failed), verdict.first_failure});
+  }
+  return fmt::format("device: {}\n{}", report.device, table.text());
+}
+
+}  // namespace
+
+int run_verify(const Arguments& arguments) {
+  Request request;
+  Options options("verify", "Run kernels on ordinary and hostile inputs and compare every element with fp64.");
+  options.positional("CONFIG", request.config, "a config file; '-' reads standard input");
+  request.selection.declare_kernels(options);
+  options.choice("--target", request.target, {"cuda", "cpu"}, "where to run (cpu comes with a later version)");
+  options.flag("--quick", request.quick, "a smaller set of cases");
+  options.integer("--seed", request.seed, 0, "N", "seed of the random inputs (default: 1)");
+  options.json(request.json);
+  if (!options.parse(arguments)) return kOk;
+  if (request.target == "cpu") throw_cpu_target();
+
+  const verify::Report report = run_cases(request);
+  if (request.json) {
+    print_json(as_json(report));
+  } else {
+    print(as_text(report));
+  }
+  return report.failed == 0 ? kOk : kCheckFailed;
+}
+
+}  // namespace moegen::cli
