@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whatever bytes are called a cubin: an answer or an Error.
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include <moegen/error.hpp>
+
+#include "cubin_info.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  try {
+    moegen::cli::read_cubin({reinterpret_cast<const char*>(data), size}, "fuzz");
+  } catch (const moegen::Error&) {
+  }
+  return 0;
+}

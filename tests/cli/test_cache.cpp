@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// cache ls|stats|where|verify|gc|explain on a cache that build has filled. Needs NVRTC, no GPU.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "cli/with_nvrtc.hpp"
+
+using namespace moegen::test;
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct FilledFolder : BuildFolder {
+  FilledFolder() { json({"build", config}); }
+
+  /// Flips one byte in the middle of one entry and returns its path.
+  fs::path damage() const {
+    const auto entries = json({"cache", "ls"})["entries"];
+    const fs::path file = entries[0]["path"].get<std::string>();
+    std::string bytes = read_text(file);
+    bytes[bytes.size() / 2] = static_cast<char>(~bytes[bytes.size() / 2]);
+    write_text(file, bytes);
+    return file;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("where says which folder and why") {
+  const TemporaryFolder folder;
+  CHECK(run_moegen({"cache", "where"}, folder / "c").out == (folder / "c").string() + "\n");
+  const Outcome home = run({.args = {"cache", "where", "--json"}, .env = {{"HOME", folder.path().string()}}});
+  CHECK(json::parse(home.out) == json{{"directory", (folder / ".cache/moegen").string()}, {"variable", "HOME"}});
+  CHECK_FALSE(fs::exists(folder / ".cache"));
+  for (const std::string command : {"where", "ls", "stats", "verify", "gc"}) {
+    const Outcome none = run({.args = {"cache", command}, .env = {{"HOME", std::nullopt}}});
+    CAPTURE(command);
+    CHECK(none.exit_code == 1);
+    CHECK(none.out == "");
+    CHECK(none.err == "moegen: there is no cache folder: kernels stay in memory; set MOEGEN_CACHE_DIR or HOME\n");
+  }
+}
+
+TEST_CASE("a cache that does not exist yet is empty, and looking does not make it") {
+  const TemporaryFolder folder;
+  CHECK(json::parse(run_moegen({"cache", "stats", "--json"}, folder / "c").out) ==
+        json{{"entries", 0}, {"bytes", 0}, {"hits", 0}, {"compiled", 0}, {"corrupt", 0}});
+  CHECK(json::parse(run_moegen({"cache", "ls", "--json"}, folder / "c").out) == json{{"entries", json::array()}});
+  CHECK(run_moegen({"cache", "verify"}, folder / "c").exit_code == 0);
+  CHECK_FALSE(fs::exists(folder / "c"));
+}
+
+TEST_CASE("stats count entries, hits and compiles") {
+  const FilledFolder folder;
+  const json before = folder.json({"cache", "stats"});
+  CHECK(before["entries"] == 2);
+  CHECK(before["compiled"] == 2);
+  CHECK(before["bytes"].get<int>() > 2000);
+  folder.json({"build", folder.config});
+  const json after = folder.json({"cache", "stats"});
+  CHECK(after["compiled"] == 2);
+  CHECK(after["hits"].get<int>() == before["hits"].get<int>() + 2);
+}
+
+TEST_CASE("ls shows what is there") {
+  const FilledFolder folder;
+  const json entries = folder.json({"cache", "ls"})["entries"];
+  REQUIRE(entries.size() == 2);
+  for (const auto& entry : entries) {
+    CHECK(fs::exists(entry["path"].get<std::string>()));
+    CHECK(entry["arch"] == "sm_90a");
+    CHECK(entry["target"] == "cuda");
+    CHECK(entry["compiler"].get<std::string>().starts_with("nvrtc-"));
+    CHECK(entry["bad"].is_null());
+  }
+  const std::string text = folder.run({"cache", "ls"}).out;
+  CHECK(text.find("create_indices  sm_90a  nvrtc-") != std::string::npos);
+}
+
+TEST_CASE("verify finds a flipped byte, and the next build repairs it") {
+  const FilledFolder folder;
+  CHECK(folder.run({"cache", "verify"}).exit_code == 0);
+  const fs::path damaged = folder.damage();
+  const Outcome outcome = folder.run({"cache", "verify", "--json"});
+  CHECK(outcome.exit_code == 1);
+  const json report = json::parse(outcome.out);
+  CHECK(report["entries"] == 2);
+  REQUIRE(report["bad"].size() == 1);
+  CHECK(report["bad"][0]["path"] == damaged.string());
+  CHECK(folder.run({"cache", "ls"}).out.find(damaged.string() + ": ") != std::string::npos);
+
+  const json rebuilt = folder.json({"build", folder.config});
+  CHECK(rebuilt.dump().find("\"compiled\"") != std::string::npos);
+  CHECK(folder.json({"cache", "stats"})["corrupt"] == 1);
+}
+
+TEST_CASE("gc keeps to a size") {
+  const FilledFolder folder;
+  CHECK(folder.json({"cache", "gc"})["freed_bytes"] == 0);
+  const json nothing = folder.json({"cache", "gc", "--max-size", "0"});
+  CHECK(nothing["freed_bytes"].get<int>() > 2000);
+  CHECK(nothing["entries"] == 0);
+  CHECK(nothing["bytes"] == 0);
+  CHECK(folder.run({"cache", "gc", "--max-size", "1K"}).out == "freed 0 bytes; 0 entries with 0 bytes remain\n");
+}
+
+TEST_CASE("explain shows where a key is found") {
+  const FilledFolder folder;
+  const json built = folder.json({"build", folder.config})["kernels"];
+  const json explained = folder.json({"cache", "explain", folder.config})["kernels"];
+  REQUIRE(explained.size() == 2);
+  for (int i : {0, 1}) {
+    CHECK(explained[i]["kernel"] == built[i]["kernel"]);
+    CHECK(explained[i]["key"] == built[i]["key"]);
+    CHECK(fs::exists(explained[i]["found"].get<std::string>()));
+    CHECK(explained[i]["differs"].empty());
+    CHECK(explained[i]["fields"].size() >= 4);
+  }
+}
+
+TEST_CASE("explain says which field of the nearest entry differs") {
+  const FilledFolder folder;
+  const json arch = folder.json({"cache", "explain", folder.config, "--kernel", "finalize", "--arch", "sm_80"});
+  const json& miss = arch["kernels"][0];
+  CHECK(miss["found"].is_null());
+  CHECK(fs::exists(miss["nearest"].get<std::string>()));
+  REQUIRE(miss["differs"].size() == 3);
+  CHECK(miss["differs"][0] == json{{"name", "arch"}, {"wanted", "sm_80"}, {"stored", "sm_90a"}});
+  CHECK(miss["differs"][1]["name"] == "flag");
+  CHECK(miss["differs"][2]["name"] == "source");
+
+  std::string other = small_config();
+  other.replace(other.find("1024"), 4, "2048");
+  write_text(folder / "other.json", other);
+  const json source = folder.json({"cache", "explain", (folder / "other.json").string(), "--kernel", "finalize"});
+  REQUIRE(source["kernels"][0]["differs"].size() == 1);
+  CHECK(source["kernels"][0]["differs"][0]["name"] == "source");
+
+  const std::string text = folder.run({"cache", "explain", folder.config, "--arch", "sm_80"}).out;
+  CHECK(text.find("not found; nearest is ") != std::string::npos);
+  CHECK(text.find("arch: wanted 'sm_80', stored 'sm_90a'") != std::string::npos);
+}
+
+TEST_CASE("explain looks into packs, and compares with nothing where there is nothing") {
+  const FilledFolder folder;
+  const std::string pack = (folder / "x.pack").string();
+  folder.json({"build", folder.config, "-o", pack});
+  const Outcome packed = run(
+      {.args = {"cache", "explain", folder.config, "--json"}, .env = {{"MOEGEN_PACKS", pack}, {"HOME", std::nullopt}}});
+  CHECK(json::parse(packed.out)["kernels"][0]["found"] == pack);
+  const Outcome empty = run({.args = {"cache", "explain", folder.config}, .env = {{"HOME", std::nullopt}}});
+  CHECK(empty.exit_code == 0);
+  CHECK(empty.out.find("not found; the cache has no entry for this kernel to compare with") != std::string::npos);
+}
