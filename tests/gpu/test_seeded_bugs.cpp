@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels with one seeded bug each: the cases of verify must catch every one, or they catch nothing.
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <string_view>
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <moegen/engine.hpp>
+
+#include "gpu/device_test.hpp"
+#include "verify/finalize_case.hpp"
+#include "verify/indices_case.hpp"
+
+namespace {
+
+using namespace moegen;
+
+struct Bug {
+  std::string_view name, file, right, wrong;
+};
+
+constexpr std::array<Bug, 7> kIndicesBugs = {{
+    {"ranks count the lane itself", "create_indices/kernel.cuh",
+     "popcount(step.peers & lanes_below());\n  const bool kept",
+     "popcount(step.peers & (lanes_below() * 2 + 1));\n  const bool kept"},
+    {"counts are not carried to the next step", "create_indices/kernel.cuh",
+     "if (kept && rank == 0) counts[step.group] += popcount(step.peers);", ""},
+    {"blocks of a team ignore those before them", "create_indices/kernel.cuh",
+     "before += block < block_index() ? count : 0;", "before += 0;"},
+    {"the tail stays unwritten", "create_indices/kernel.cuh", "  fill_unused<P>(args, shared, rows);\n", ""},
+    {"an id one past the end is kept", "create_indices/kernel.cuh",
+     "if (local < static_cast<Unsigned>(P::num_local_experts))",
+     "if (local <= static_cast<Unsigned>(P::num_local_experts))"},
+    {"the largest count is one warp's", "create_indices/kernel.cuh", "lane_index() < P::num_warps ? shared.partial[3 *",
+     "lane_index() < 1 ? shared.partial[3 *"},
+    {"a write past the end", "create_indices/kernel.cuh", "row < capacity; row += warps",
+     "row <= capacity; row += warps"},
+}};
+
+constexpr std::array<Bug, 5> kFinalizeBugs = {{
+    {"a dropped row is read", "finalize/kernel.cuh", "    if (source[i].row != kNone) {\n",
+     "    if (source[i].row != kNone || source[i].weight != source[i].weight) {\n"},
+    {"weights of the next token", "finalize/kernel.cuh", "args.weights)[pair]", "args.weights)[pair ^ 1]"},
+    {"32-bit offsets", "finalize/kernel.cuh",
+     "(row * P::hidden + column) * sizeof(T);\n  Packed<P, T> packed;\n#pragma unroll\n  for (uint32_t i = 0; i < "
+     "Packed<P, T>::kPieces; ++i) packed.piece[i] = load",
+     "static_cast<uint32_t>((row * P::hidden + column) * sizeof(T));\n  Packed<P, T> packed;\n#pragma unroll\n  for "
+     "(uint32_t i = 0; i < Packed<P, T>::kPieces; ++i) packed.piece[i] = load"},
+    {"halves of a word swapped", "finalize/kernel.cuh", "index % 2 == 0 ? word & 0xFFFFu",
+     "index % 2 != 0 ? word & 0xFFFFu"},
+    {"sum rounded in between", "finalize/kernel.cuh", "sum.value[i] += scale * element<P, T>(packed, i);",
+     "sum.value[i] = bits_float(float_bits(sum.value[i] + scale * element<P, T>(packed, i)) & 0xFFFFF000u);"},
+}};
+
+constexpr std::string_view kConfig = R"({"moegen": 1, "name": "seeded", "hidden": 2048, "intermediate": 64,
+    "num_experts": 200, "top_k": 6, "router": {"scoring": "softmax"}, "finalize": {"output": "float32"}})";
+
+std::string read(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// The templates of this tree: of the folder the tests run in, where they were built elsewhere.
+std::filesystem::path templates() {
+  return std::filesystem::exists("templates/core/types.cuh") ? "templates" : MOEGEN_SOURCE_DIR "/templates";
+}
+
+// A copy of the templates with `bug` in it, gone at the end.
+class SeededTemplates {
+ public:
+  explicit SeededTemplates(const Bug& bug)
+      : path_(std::filesystem::temp_directory_path() / ("moegen-seeded-" + std::to_string(getpid()))) {
+    std::filesystem::remove_all(path_);
+    std::filesystem::copy(templates(), path_, std::filesystem::copy_options::recursive);
+    std::string text = read(path_ / bug.file);
+    const std::size_t at = text.find(bug.right);
+    REQUIRE_MESSAGE(at != std::string::npos, bug.name);  // the template changed: seed the bug anew
+    text.replace(at, bug.right.size(), bug.wrong);
+    std::ofstream(path_ / bug.file, std::ios::binary) << text;
+  }
+  ~SeededTemplates() { std::filesystem::remove_all(path_); }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+Engine seeded_engine(const std::filesystem::path& directory) {
+  EngineOptions options = EngineOptions::from_environment();
+  options.cache_dir.clear();
+  options.template_dir = directory;
+  return Engine(options);
+}
+
+bool indices_caught(const Kernel& kernel, const Config& config) {
+  for (std::int64_t pairs : {11, 1000, 5000, 200000})
+    for (verify::IdPattern pattern : verify::all_id_patterns())
+      if (verify::run_case(kernel, config, {pairs, pattern, 5})) return true;
+  return false;
+}
+
+bool finalize_caught(const Kernel& kernel, const Config& config) {
+  for (verify::RowPattern pattern : verify::all_row_patterns())
+    if (verify::run_case(kernel, config, {7, pattern, 5})) return true;
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("every seeded bug has its place in the templates") {
+  for (const Bug& bug : kIndicesBugs) SeededTemplates{bug};
+  for (const Bug& bug : kFinalizeBugs) SeededTemplates{bug};
+}
+
+TEST_CASE("seeded bugs of create_indices are caught") {
+  test::require_device();
+  const cuda::PrimaryContext context;
+  const Config config = Config::from_json(kConfig);
+  for (const Bug& bug : kIndicesBugs) {
+    const SeededTemplates seeded(bug);
+    Engine engine = seeded_engine(seeded.path());
+    CHECK_MESSAGE(indices_caught(engine.get(config, "create_indices"), config), bug.name);
+  }
+  Engine right = seeded_engine(templates());
+  CHECK_FALSE(indices_caught(right.get(config, "create_indices"), config));
+}
+
+TEST_CASE("seeded bugs of finalize are caught") {
+  test::require_device();
+  const cuda::PrimaryContext context;
+  const Config config = Config::from_json(kConfig);
+  for (const Bug& bug : kFinalizeBugs) {
+    const SeededTemplates seeded(bug);
+    Engine engine = seeded_engine(seeded.path());
+    CHECK_MESSAGE(finalize_caught(engine.get(config, "finalize"), config), bug.name);
+  }
+  Engine right = seeded_engine(templates());
+  CHECK_FALSE(finalize_caught(right.get(config, "finalize"), config));
+}
