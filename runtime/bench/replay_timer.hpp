@@ -21,7 +21,7 @@ std::size_t num_sets(std::size_t bytes);
 double time_us(const cuda::Stream& stream, std::size_t sets,
                const std::function<void(std::size_t set, const cuda::Stream& stream)>& launch);
 
-/// GB/s of a device-to-device copy of 2 GiB, bytes read plus bytes written.
+/// GB/s of a device-to-device copy of 1 GiB, bytes read plus bytes written.
 double copy_gbps(const cuda::Stream& stream);
 
 }  // namespace moegen::bench
