@@ -99,7 +99,7 @@ inline create_indices::Args some_args(std::int64_t num_pairs = 64) {
 }
 
 /// True where times mean something: an optimised build without sanitizers.
-#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(__clang__)
 inline constexpr bool kTimed = true;
 #else
 inline constexpr bool kTimed = false;
