@@ -44,7 +44,9 @@ int report_refused_source(const CompileError& error) {
 
 int run_guarded(const Arguments& arguments) {
   try {
-    return run_command_line(arguments);
+    const int code = run_command_line(arguments);
+    check_interrupt();  // one that came while it could not be obeyed any more
+    return code;
   } catch (const ReaderGone&) {
     return kOk;
   } catch (const Interrupted& interrupted) {

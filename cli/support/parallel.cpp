@@ -7,6 +7,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -57,13 +58,23 @@ class Jobs {
   std::size_t error_index_ = 0;
 };
 
+/// False where a limit on threads is reached: those that there are do the work.
+bool add_worker(std::vector<std::jthread>& workers, Jobs& jobs) {
+  try {
+    workers.emplace_back([&jobs] { jobs.work(); });
+    return true;
+  } catch (const std::system_error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 void for_each_parallel(std::size_t count, unsigned threads, const std::function<void(std::size_t)>& job) {
   Jobs jobs(count, job);
   std::vector<std::jthread> workers;
-  for (std::size_t i = 1; i < std::min<std::size_t>(threads, count); ++i)
-    workers.emplace_back([&jobs] { jobs.work(); });
+  const std::size_t wanted = std::min<std::size_t>(threads, count);
+  while (workers.size() + 1 < wanted && add_worker(workers, jobs)) continue;
   jobs.work();
   workers.clear();
   jobs.rethrow();

@@ -84,7 +84,7 @@ std::vector<Config> read_configs(const std::vector<std::string>& paths) {
 }
 
 std::vector<std::string> select_kernels(const Config& config, const std::vector<std::string>& words) {
-  const Names available = available_kernels_of(config);
+  Names available = available_kernels_of(config);
   if (words.empty()) return available;
   for (const std::string& word : words) {
     const auto matches = [&word](const std::string& kernel) { return names_kernel(word, kernel); };

@@ -117,7 +117,7 @@ Process::Process(const Invocation& invocation) {
   const Ends in = make_pipe(), out = ends_of(invocation.out), err = ends_of(invocation.err);
   CStrings args{{MOEGEN_BINARY}}, env;
   args.strings.insert(args.strings.end(), invocation.args.begin(), invocation.args.end());
-  for (const auto& [name, value] : environment_of(invocation)) env.strings.push_back(name + "=" + value);
+  for (const auto& [name, value] : environment_of(invocation)) env.strings.emplace_back(name).append("=").append(value);
   const auto argv = args.pointers(), envp = env.pointers();
   pid_ = ::fork();
   if (pid_ == -1) fail("fork");

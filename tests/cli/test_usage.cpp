@@ -55,7 +55,7 @@ TEST_CASE("--version prints one line") {
 
 TEST_CASE("the help of every command fits a screen") {
   for (std::vector<std::string> args : kCommands) {
-    args.push_back("--help");
+    args.emplace_back("--help");
     CAPTURE(args);
     const Outcome outcome = run_moegen(args);
     CHECK(outcome.exit_code == 0);

@@ -26,7 +26,7 @@ struct BuildFolder : TemporaryFolder {
 
   /// `args` with --json, which must succeed.
   nlohmann::json json(std::vector<std::string> args) const {
-    args.push_back("--json");
+    args.emplace_back("--json");
     const Outcome outcome = run(args);
     CHECK_MESSAGE(outcome.exit_code == 0, outcome.err);
     return nlohmann::json::parse(outcome.out);
