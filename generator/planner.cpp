@@ -42,17 +42,6 @@ std::string_view family_of(std::string_view kernel) { return kernel.substr(0, ke
                                              fmt::join(names, ", "), did_you_mean(kernel, names)));
 }
 
-// The kernels of a whole layer in the order of its work. Families of later versions are named from the config alone.
-std::vector<std::string> layer_kernels(const ConfigFields& fields) {
-  std::vector<std::string> kernels = {"router"};
-  if (fields.expert_parallel.ranks > 1) kernels.emplace_back("ep_dispatch");
-  kernels.insert(kernels.end(), {"create_indices", "permute"});
-  if (fields.quantization.scheme != Scheme::none) kernels.emplace_back("quantize");
-  kernels.insert(kernels.end(), {"grouped_matmul.up", "activation", "grouped_matmul.down", "finalize"});
-  if (fields.expert_parallel.ranks > 1) kernels.emplace_back("ep_combine");
-  return kernels;
-}
-
 }  // namespace
 
 std::span<const Family* const> all_families() noexcept { return kFamilies; }
@@ -65,11 +54,21 @@ const Family* find_family(std::string_view name) noexcept {
 
 std::span<const std::string_view> future_families() noexcept { return kFutureFamilies; }
 
-std::vector<std::string> kernels_of(const Config& config) { return layer_kernels(config.fields()); }
+// Families of later versions are named from the config alone.
+std::vector<std::string> kernels_of(const Config& config) {
+  const ConfigFields& fields = config.fields();
+  std::vector<std::string> kernels = {"router"};
+  if (fields.expert_parallel.ranks > 1) kernels.emplace_back("ep_dispatch");
+  kernels.insert(kernels.end(), {"create_indices", "permute"});
+  if (fields.quantization.scheme != Scheme::none) kernels.emplace_back("quantize");
+  kernels.insert(kernels.end(), {"grouped_matmul.up", "activation", "grouped_matmul.down", "finalize"});
+  if (fields.expert_parallel.ranks > 1) kernels.emplace_back("ep_combine");
+  return kernels;
+}
 
 std::vector<std::string> available_kernels_of(const Config& config) {
   std::vector<std::string> kernels;
-  for (std::string& kernel : layer_kernels(config.fields()))
+  for (std::string& kernel : kernels_of(config))
     if (find_family(family_of(kernel))) kernels.push_back(std::move(kernel));
   return kernels;
 }

@@ -6,7 +6,7 @@
 namespace moegen {
 
 int num_groups(const ConfigFields& fields) noexcept {
-  return fields.indices.num_local_experts + (fields.router.shared_slots ? fields.router.shared_slots->count : 0);
+  return fields.indices.num_local_experts + fields.num_shared_slots();
 }
 
 std::int64_t order_capacity(const ConfigFields& fields, std::int64_t num_pairs) noexcept {

@@ -11,6 +11,7 @@
 #include <moegen/shapes.hpp>
 
 #include <moegen/args/create_indices.h>
+#include "families/alignment.hpp"
 #include "plan_builder.hpp"
 
 namespace moegen {
@@ -60,12 +61,11 @@ int choose_warps(std::int64_t groups, bool padded, const Arch& arch) {
 }
 
 void add_fields(PlanBuilder& plan, const ConfigFields& fields) {
-  const std::int64_t shared_slots = fields.router.shared_slots ? fields.router.shared_slots->count : 0;
   plan.dtype("id_dtype", fields.indices.ids, "/indices/ids");
   plan.field("num_experts", std::int64_t{fields.num_experts}, "/num_experts");
   plan.field("first_expert", std::int64_t{fields.indices.first_expert}, "/indices/first_expert");
   plan.field("num_local_experts", std::int64_t{fields.indices.num_local_experts}, "/indices/num_local_experts");
-  plan.field("num_shared_slots", shared_slots, "/router/shared_slots");
+  plan.field("num_shared_slots", std::int64_t{fields.num_shared_slots()}, "/router/shared_slots");
   plan.derived("first_shared_id", std::int64_t{fields.num_experts} + fields.num_zero_experts,
                "shared slots follow the routed and the zero experts");
   plan.field("all_experts", fields.indices.experts == IndexedExperts::all, "/indices/experts");
@@ -78,11 +78,18 @@ std::string warps_reason(int warps, const Arch& arch) {
   return fmt::format("as many private counter arrays as fit in the {} bytes of {}", arch.max_shared_bytes, arch.name);
 }
 
-void add_shape(PlanBuilder& plan, const ConfigFields& fields, const Arch& arch) {
+// What every launch of the kernel has in common.
+struct BlockShape {
+  int warps;
+  std::int64_t shared_bytes;
+};
+
+BlockShape add_shape(PlanBuilder& plan, const ConfigFields& fields, const Arch& arch) {
   const std::int64_t groups = num_groups(fields);
   const bool padded = fields.indices.pad_rows_to > 1;
   const int warps = choose_warps(groups, padded, arch);
   const std::int64_t threads = std::int64_t{warps} * kWarpSize;
+  const std::int64_t bytes = shared_bytes(warps, groups, padded, arch);
   plan.derived("num_groups", groups, "local experts and shared slots");
   plan.derived("group_bits", static_cast<std::int64_t>(std::bit_width(static_cast<std::uint64_t>(groups))),
                "bits that tell the groups and the absence of one apart");
@@ -92,8 +99,8 @@ void add_shape(PlanBuilder& plan, const ConfigFields& fields, const Arch& arch) 
   plan.derived("groups_per_thread", (groups + threads - 1) / threads, "the scan over groups covers all of them");
   plan.derived("staged_rows", staged_rows(padded),
                padded ? "padding may need more rows than a block has pairs" : "rows of a block that has all pairs");
-  plan.derived("shared_bytes", shared_bytes(warps, groups, padded, arch),
-               "counters of each warp and the tables of a block");
+  plan.derived("shared_bytes", bytes, "counters of each warp and the tables of a block");
+  return {warps, bytes};
 }
 
 // Where one team of blocks takes over from another; measured on an H200 with 256 experts (docs/kernels.md).
@@ -108,12 +115,12 @@ void add_teams(PlanBuilder& plan, const Arch& arch) {
 
 // All blocks of a team must be resident: a cluster is by nature, a grid by cooperative launch, which may not share the
 // chip with the tail of its predecessor.
-EntryPlan make_entry(std::string_view team, const Arch& arch, int warps, std::int64_t bytes) {
+EntryPlan make_entry(std::string_view team, const Arch& arch, const BlockShape& shape) {
   EntryPlan entry;
   entry.name = "moegen_create_indices";
   entry.variant = team;
-  entry.threads = warps * kWarpSize;
-  entry.dynamic_shared_bytes = static_cast<int>(bytes);
+  entry.threads = shape.warps * kWarpSize;
+  entry.dynamic_shared_bytes = static_cast<int>(shape.shared_bytes);
   entry.cooperative = team == "grid";
   entry.cluster = team == "cluster" ? arch.max_cluster : 1;
   entry.dependent_launch = team == "cluster" && arch.dependent_launch;
@@ -125,14 +132,10 @@ std::vector<std::string> kernels(const Config&) { return {"create_indices"}; }
 Plan plan(const Config& config, std::string_view kernel, const Arch& arch) {
   PlanBuilder builder(config, kernel, arch);
   add_fields(builder, config.fields());
-  add_shape(builder, config.fields(), arch);
+  const BlockShape shape = add_shape(builder, config.fields(), arch);
   add_teams(builder, arch);
-  const std::int64_t groups = num_groups(config.fields());
-  const bool padded = config->indices.pad_rows_to > 1;
-  const int warps = choose_warps(groups, padded, arch);
-  const std::int64_t bytes = shared_bytes(warps, groups, padded, arch);
-  builder.entry(make_entry("grid", arch, warps, bytes));
-  if (arch.clusters) builder.entry(make_entry("cluster", arch, warps, bytes));
+  builder.entry(make_entry("grid", arch, shape));
+  if (arch.clusters) builder.entry(make_entry("cluster", arch, shape));
   return std::move(builder).finish<Args>(kLaunchAbi);
 }
 
@@ -178,10 +181,6 @@ std::int64_t workspace_bytes(const LaunchConstants& values, const LaunchDevice& 
   const Launch chosen = launch(values, device, args);
   if (chosen.entry != kGrid || chosen.grid == 1) return 0;
   return 4 * (kWorkspaceHeadWords + chosen.grid * values[kGroups]);
-}
-
-bool misaligned(const void* pointer, std::int64_t bytes) {
-  return reinterpret_cast<std::uintptr_t>(pointer) % static_cast<std::uintptr_t>(bytes) != 0;
 }
 
 const char* check_outputs(const LaunchConstants& values, const Args& args) noexcept {

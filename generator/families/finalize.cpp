@@ -11,13 +11,15 @@
 
 #include <moegen/args/finalize.h>
 #include "expression_places.hpp"
+#include "families/alignment.hpp"
 #include "plan_builder.hpp"
 
 namespace moegen {
 namespace {
 
 using finalize::Args;
-using finalize::kMaxInputs;
+
+static_assert(int{finalize::kMaxInputs} == kMaxExpressionInputs, "the argument struct holds what a config may name");
 
 constexpr int kLaunchAbi = 1;
 constexpr std::int64_t kMaxGrid = (std::int64_t{1} << 31) - 1;  // CUDA C++ Programming Guide: x-dimension of a grid
@@ -74,12 +76,11 @@ void add_dtypes(PlanBuilder& plan, const ConfigFields& fields) {
 }
 
 void add_layer(PlanBuilder& plan, const ConfigFields& fields) {
-  const std::int64_t shared_slots = fields.router.shared_slots ? fields.router.shared_slots->count : 0;
   plan.field("hidden", fields.expert_hidden, fields.expert_hidden == fields.hidden ? "/hidden" : "/expert_hidden");
   plan.derived("num_slots", std::int64_t{fields.num_slots()}, "top_k and the router's shared slots");
   plan.field("num_experts", std::int64_t{fields.num_experts}, "/num_experts");
   plan.field("num_zero_experts", std::int64_t{fields.num_zero_experts}, "/num_zero_experts");
-  plan.field("num_shared_slots", shared_slots, "/router/shared_slots");
+  plan.field("num_shared_slots", std::int64_t{fields.num_shared_slots()}, "/router/shared_slots");
   plan.field("first_expert", std::int64_t{fields.indices.first_expert}, "/indices/first_expert");
   plan.field("num_local_experts", std::int64_t{fields.indices.num_local_experts}, "/indices/num_local_experts");
 }
@@ -207,10 +208,6 @@ LaunchConstants constants(const Plan& plan) {
 Launch launch(const LaunchConstants& values, const LaunchDevice&, const void* raw) noexcept {
   const Args& args = *static_cast<const Args*>(raw);
   return {0, static_cast<std::uint32_t>(args.num_tokens * values[kBlocksPerToken]), 1};
-}
-
-bool misaligned(const void* pointer, std::int64_t bytes) {
-  return reinterpret_cast<std::uintptr_t>(pointer) % static_cast<std::uintptr_t>(bytes) != 0;
 }
 
 const char* check_rows(std::int64_t need, const Args& args) noexcept {

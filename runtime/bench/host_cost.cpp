@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/host_cost.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <vector>
 
+#include "bench/median.hpp"
 #include "cuda/driver.hpp"
 #include "kernel_state.hpp"
 
@@ -21,11 +21,6 @@ double batch_ns(const cuda::Stream& stream, const Body& body) {
   const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - start;
   stream.synchronize();
   return taken.count() / kBatch;
-}
-
-double median(std::vector<double>& values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
 }
 
 }  // namespace

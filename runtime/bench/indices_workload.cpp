@@ -6,7 +6,6 @@
 
 #include "bench/replay_timer.hpp"
 #include "bench/workload.hpp"
-#include "reference/number.hpp"
 #include "verify/indices_case.hpp"
 
 namespace moegen::bench {
@@ -19,11 +18,8 @@ struct Memory {
   cuda::DeviceBuffer order, starts, restore, experts, stats, scales, workspace;
 };
 
-cuda::DeviceBuffer upload_ids(const ConfigFields& fields, std::int64_t num_pairs, std::uint64_t seed) {
-  const std::vector<std::int64_t> ids = verify::make_ids(fields, {num_pairs, verify::IdPattern::uniform, seed});
-  std::vector<char> bytes(ids.size() * static_cast<std::size_t>(bits(fields.indices.ids) / 8));
-  for (std::size_t i = 0; i < ids.size(); ++i) reference::store_integer(fields.indices.ids, bytes.data(), i, ids[i]);
-  return cuda::DeviceBuffer::of(bytes);
+cuda::DeviceBuffer uniform_ids(const ConfigFields& fields, std::int64_t num_pairs, std::uint64_t seed) {
+  return verify::upload_ids(fields, verify::make_ids(fields, {num_pairs, verify::IdPattern::uniform, seed}));
 }
 
 cuda::DeviceBuffer words(std::int64_t count) { return cuda::DeviceBuffer(4 * static_cast<std::size_t>(count)); }
@@ -34,7 +30,7 @@ Workload indices_workload(const Kernel& kernel, const Config& config, std::int64
   const ConfigFields& fields = config.fields();
   const std::int64_t pairs = num_tokens * fields.num_slots(), groups = num_groups(fields);
   const auto memory = std::make_shared<Memory>();
-  for (std::size_t set = 0; set < kIdSets; ++set) memory->ids.push_back(upload_ids(fields, pairs, seed + set));
+  for (std::size_t set = 0; set < kIdSets; ++set) memory->ids.push_back(uniform_ids(fields, pairs, seed + set));
   memory->order = words(order_capacity(fields, pairs));
   memory->starts = words(groups + 1);
   memory->restore = words(pairs);

@@ -4,47 +4,33 @@
 #include <algorithm>
 #include <vector>
 
+#include "bench/median.hpp"
+
 namespace moegen::bench {
 namespace {
 
+constexpr int kWarmUps = 3;
 constexpr int kReplays = 15;
 constexpr double kGraphUs = 1500;
 constexpr int kMostLaunches = 200;
 
-double replay_us(const cuda::Graph& graph, const cuda::Stream& stream) {
+// Microseconds on the device of what `work()` puts on the stream: the median of kReplays.
+template <class Work>
+double median_us(const cuda::Stream& stream, const Work& work) {
   const cuda::Event start, end;
-  start.record(stream);
-  graph.launch(stream);
-  end.record(stream);
-  end.synchronize();
-  return 1e3 * end.milliseconds_since(start);
-}
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
+  std::vector<double> times;
+  for (int i = 0; i < kWarmUps + kReplays; ++i) {
+    start.record(stream);
+    work();
+    end.record(stream);
+    end.synchronize();
+    if (i >= kWarmUps) times.push_back(1e3 * end.milliseconds_since(start));
+  }
+  return median(times);
 }
 
 double median_replay_us(const cuda::Graph& graph, const cuda::Stream& stream) {
-  for (int i = 0; i < 3; ++i) replay_us(graph, stream);
-  std::vector<double> times;
-  for (int i = 0; i < kReplays; ++i) times.push_back(replay_us(graph, stream));
-  return median(times);
-}
-
-// Microseconds of one launch put on the stream directly: for work far longer than its launch.
-template <class Launch>
-double stream_us(const cuda::Stream& stream, const Launch& launch) {
-  const cuda::Event start, end;
-  std::vector<double> times;
-  for (int i = 0; i < kReplays; ++i) {
-    start.record(stream);
-    launch(0, stream);
-    end.record(stream);
-    end.synchronize();
-    times.push_back(1e3 * end.milliseconds_since(start));
-  }
-  return median(times);
+  return median_us(stream, [&] { graph.launch(stream); });
 }
 
 }  // namespace
@@ -72,7 +58,7 @@ double copy_gbps(const cuda::Stream& stream) {
   source.fill(1);
   const auto copy_once = [&](std::size_t, const cuda::Stream& on) { copy(destination, source, bytes, on); };
   // The driver takes different ways for a copy in a stream and for one in a graph; the faster is the roof.
-  const double us = std::min(time_us(stream, 1, copy_once), stream_us(stream, copy_once));
+  const double us = std::min(time_us(stream, 1, copy_once), median_us(stream, [&] { copy_once(0, stream); }));
   return 2.0 * static_cast<double>(bytes) / us / 1e3;
 }
 

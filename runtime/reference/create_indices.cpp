@@ -17,7 +17,7 @@ std::int64_t group_of(const ConfigFields& fields, std::int64_t id) {
   const std::int64_t local = fields.indices.num_local_experts;
   if (id >= first && id < first + local) return id - first;
   const std::int64_t first_shared = fields.num_experts + fields.num_zero_experts;
-  const std::int64_t shared = fields.router.shared_slots ? fields.router.shared_slots->count : 0;
+  const std::int64_t shared = fields.num_shared_slots();
   return id >= first_shared && id < first_shared + shared ? local + id - first_shared : -1;
 }
 

@@ -2,7 +2,6 @@
 #include "verify/finalize_case.hpp"
 
 #include <array>
-#include <atomic>
 #include <cmath>
 #include <limits>
 #include <mutex>

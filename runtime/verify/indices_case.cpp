@@ -24,8 +24,7 @@ constexpr std::array<IdPattern, 5> kPatterns = {IdPattern::uniform, IdPattern::z
 
 // Ids that mean something: routed, zero and shared experts.
 std::int64_t id_space(const ConfigFields& fields) {
-  return fields.num_experts + fields.num_zero_experts +
-         (fields.router.shared_slots ? fields.router.shared_slots->count : 0);
+  return fields.num_experts + fields.num_zero_experts + fields.num_shared_slots();
 }
 
 // Inverse of the cumulative weight of 1 / (e + 1), which is close to log(e + 1).
@@ -78,13 +77,6 @@ std::optional<std::string> compare(const GuardedBuffer& got_buffer, const std::v
 template <class T>
 GuardedBuffer output(std::string name, const std::vector<T>& want) {
   return GuardedBuffer(std::move(name), want.size() * sizeof(T), GuardedBuffer::kIndexPoison);
-}
-
-cuda::DeviceBuffer upload_ids(const ConfigFields& fields, const std::vector<std::int64_t>& ids) {
-  const Dtype dtype = fields.indices.ids;
-  std::vector<char> bytes(ids.size() * static_cast<std::size_t>(bits(dtype) / 8));
-  for (std::size_t i = 0; i < ids.size(); ++i) reference::store_integer(dtype, bytes.data(), i, ids[i]);
-  return cuda::DeviceBuffer::of(bytes);
 }
 
 // The outputs of a run and what they should hold.
@@ -152,6 +144,13 @@ std::vector<std::int64_t> make_ids(const ConfigFields& fields, const IndicesCase
     ids[i] = reference::load_integer(fields.indices.ids, &stored, 0);
   }
   return ids;
+}
+
+cuda::DeviceBuffer upload_ids(const ConfigFields& fields, const std::vector<std::int64_t>& ids) {
+  const Dtype dtype = fields.indices.ids;
+  std::vector<char> bytes(ids.size() * static_cast<std::size_t>(bits(dtype) / 8));
+  for (std::size_t i = 0; i < ids.size(); ++i) reference::store_integer(dtype, bytes.data(), i, ids[i]);
+  return cuda::DeviceBuffer::of(bytes);
 }
 
 std::optional<std::string> run_case(const Kernel& kernel, const Config& config, const IndicesCase& c) {

@@ -12,6 +12,8 @@
 #include <moegen/config.hpp>
 #include <moegen/kernel.hpp>
 
+#include "cuda/device.hpp"
+
 namespace moegen::verify {
 
 /// How the ids of a case are drawn.
@@ -35,6 +37,9 @@ struct IndicesCase {
 
 /// Ids as the config's dtype holds them.
 std::vector<std::int64_t> make_ids(const ConfigFields& fields, const IndicesCase& indices_case);
+
+/// `ids` in device memory, in the config's dtype.
+cuda::DeviceBuffer upload_ids(const ConfigFields& fields, const std::vector<std::int64_t>& ids);
 
 /// Runs `kernel` (create_indices of `config`) on the current device. Returns the first difference, or nothing.
 std::optional<std::string> run_case(const Kernel& kernel, const Config& config, const IndicesCase& indices_case);

@@ -164,8 +164,10 @@ struct ConfigFields {
   ExpertParallelConfig expert_parallel;
   TuneConfig tune;
 
+  /// Slots that the router appends to a token for shared experts.
+  int num_shared_slots() const noexcept { return router.shared_slots ? router.shared_slots->count : 0; }
   /// Slots of one token: top_k routed ones, then the shared slots of the router.
-  int num_slots() const noexcept { return top_k + (router.shared_slots ? router.shared_slots->count : 0); }
+  int num_slots() const noexcept { return top_k + num_shared_slots(); }
 };
 
 /// An immutable, checked config. Cheap to copy; thread-safe.
