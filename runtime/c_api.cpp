@@ -97,7 +97,8 @@ int guarded(Work&& work) noexcept {
   }
 }
 
-void require(const void* pointer, const char* function, const char* argument) {
+template <class T>
+void require(const T* pointer, const char* function, const char* argument) {
   if (!pointer) throw Error(ErrorCode::config, fmt::format("{}: '{}' is null", function, argument));
 }
 

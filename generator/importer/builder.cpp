@@ -315,7 +315,7 @@ class Builder {
 
   std::optional<Sourced<std::int64_t>> shared_width() const {
     if (type_.shared == SharedRule::none) return std::nullopt;
-    const auto own =
+    auto own =
         type_.shared_width.empty() ? std::nullopt : model_.section.find_integer(type_.shared_width, model_.layer);
     if (own || type_.shared == SharedRule::one_wide) return own;
     return intermediate_;

@@ -72,7 +72,7 @@ std::regex compile(const Document& quantization, const std::string& text) {
       flags |= std::regex_constants::__polynomial;
 #endif
       return std::regex(pattern, flags);
-    } catch (const std::regex_error&) {
+    } catch (const std::regex_error&) {  // refused below
     }
   }
   quantization.refuse("", fmt::format("has '{}'; 're:' is followed by a regular expression of at most {} characters "

@@ -23,7 +23,7 @@ class Environment {
     clear();
     for (const auto& [name, value] : variables) {
       setenv(name, value.c_str(), 1);
-      names_.push_back(name);
+      names_.emplace_back(name);
     }
   }
   ~Environment() { clear(); }
