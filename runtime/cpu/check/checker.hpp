@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checker: what a checked launch tells about itself: every access, and everything that orders accesses.
+//
+// The order is "happens before": program order of a thread, and edges that synchronisation makes. An edge is told in one
+// of two ways: `join`, where a set of threads meets (each sees all that the others did before), and `release` / `acquire`
+// through an object (a word, an mbarrier), where the acquirer sees what the releasers did before their release.
+// Asynchronous operations are actors of their own: they begin after what their issuer did (fork), and what they did is
+// seen by whoever acquires the object that they complete on.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "cpu/buffers.hpp"
+#include "cpu/model/block.hpp"
+
+namespace moegen::cpu {
+
+enum class Access : std::uint8_t { read, write, atomic };
+
+/// Whose atomics order or exclude each other: threads of a block, of a cluster, of the device, of everything.
+enum class Scope : std::uint8_t { block, cluster, device, system };
+
+/// An asynchronous operation in flight, as the checks know it.
+struct Actor {
+  std::uint32_t block = 0;
+  std::uint32_t slot = 0;  ///< num_threads of the block and up
+};
+
+/// One launch's checks. Called from one host thread only: checked launches run on one.
+class Checker {
+ public:
+  virtual ~Checker() = default;
+
+  /// A block's shared memory is fresh: unwritten, and nothing is ordered after the block that had it before.
+  virtual void block_started(const Block& block) = 0;
+  virtual void block_ended(const Block& block) = 0;
+
+  /// An access of the running thread. `alignment` is what its width demands. Reports what is wrong; abandons the launch
+  /// where it cannot go on (out of bounds, misaligned).
+  virtual void access(Thread& thread, const void* address, std::uint32_t bytes, std::uint32_t alignment, Access kind,
+                      Scope scope, Site site) = 0;
+
+  /// All of `threads` (indices in `block`) have met.
+  virtual void join(const Block& block, std::span<const std::uint32_t> threads) = 0;
+  /// All threads of all blocks of the cohort's cluster `blocks` have met.
+  virtual void join_blocks(std::span<Block* const> blocks) = 0;
+
+  /// What the thread did so far is seen by those who acquire `object` from now on.
+  virtual void release(Thread& thread, const void* object) = 0;
+  virtual void acquire(Thread& thread, const void* object) = 0;
+  /// `object` starts anew: nothing was released to it.
+  virtual void forget(const void* object) = 0;
+
+  /// An operation issued by `threads` of a block begins. It lives until `end`.
+  virtual Actor fork(const Block& block, std::span<const std::uint32_t> threads, const char* what, Site site) = 0;
+  virtual void access(const Actor& actor, const void* address, std::uint32_t bytes, std::uint32_t alignment,
+                      Access kind) = 0;
+  virtual void release(const Actor& actor, const void* object) = 0;
+  /// `thread` has waited for the operation itself (wait_group): it sees what the actor did.
+  virtual void join(Thread& thread, const Actor& actor) = 0;
+  virtual void end(const Actor& actor) = 0;
+};
+
+struct LaunchRequest;
+
+/// The checks of `request`, which names buffers; findings go to Scheduler::current().
+std::unique_ptr<Checker> make_checker(const LaunchRequest& request);
+
+}  // namespace moegen::cpu
