@@ -31,6 +31,7 @@ struct WarpExchange {
 };
 
 struct Cohort;
+struct AsyncState;
 
 struct Block {
   Cohort* cohort = nullptr;
@@ -42,6 +43,7 @@ struct Block {
   std::array<NamedBarrier, kNamedBarriers> barriers;
   std::vector<WarpExchange> warps;
   std::vector<Thread*> threads;
+  std::shared_ptr<AsyncState> async;  ///< mbarriers, copies, tensor core work (async_state.hpp); null where a block starts
 
   /// Offset of `address` in this block's shared memory; true only inside it.
   bool holds(const void* address) const noexcept {
