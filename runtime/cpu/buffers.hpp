@@ -8,6 +8,7 @@
 #include <optional>
 #include <shared_mutex>
 #include <string>
+#include <vector>
 
 namespace moegen::cpu {
 
@@ -19,19 +20,24 @@ struct Buffer {
 /// Thread-safe. Ranges do not overlap.
 class Buffers {
  public:
-  /// False if the range is empty or overlaps a known one.
-  bool add(Buffer buffer);
+  /// Adds a range of one byte or more; if it overlaps a known one, returns that and adds nothing.
+  std::optional<Buffer> add(Buffer buffer);
   /// False if no range starts at `begin`.
   bool remove(std::uintptr_t begin);
   /// The range that holds `address`.
   std::optional<Buffer> find(std::uintptr_t address) const;
-  /// The range that ends nearest below or begins nearest above `address`, for messages.
+  /// The range that holds `address`, or ends nearest below it, or begins nearest above; for messages.
   std::optional<Buffer> nearest(std::uintptr_t address) const;
 
-  /// The process's.
+  /// Every range, by address.
+  std::vector<Buffer> all() const;
+
+  /// The process's; the launcher's side has it (launcher/memory.cpp), libmoegen_cpu.so is handed it with each launch.
   static Buffers& process();
 
  private:
+  const Buffer* overlapping(std::uintptr_t begin, std::uintptr_t end) const;
+
   mutable std::shared_mutex mutex_;
   std::map<std::uintptr_t, Buffer> by_begin_;
 };

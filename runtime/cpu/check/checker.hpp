@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checker: what a checked launch tells about itself: every access, and everything that orders accesses.
 //
-// The order is "happens before": program order of a thread, and edges that synchronisation makes. An edge is told in one
-// of two ways: `join`, where a set of threads meets (each sees all that the others did before), and `release` / `acquire`
-// through an object (a word, an mbarrier), where the acquirer sees what the releasers did before their release.
+// The order is "happens before": program order of a thread, and edges that synchronisation makes. An edge is told in
+// one of two ways: `join`, where a set of threads meets (each sees all that the others did before), and `release` /
+// `acquire` through an object (a word, an mbarrier), where the acquirer sees what the releasers did before their
+// release. `join` is for threads that stand still between their arrival and the call; where a thread arrives and goes
+// on (bar.arrive, barrier.cluster.arrive, mbarrier.arrive), that is a release, and the end of a wait is an acquire.
 // Asynchronous operations are actors of their own: they begin after what their issuer did (fork), and what they did is
 // seen by whoever acquires the object that they complete on.
 #pragma once
@@ -18,7 +20,9 @@
 
 namespace moegen::cpu {
 
-enum class Access : std::uint8_t { read, write, atomic };
+/// `atomic` reads and writes; a load, or a store or exchange whose old value nobody asks for, is told apart, because a
+/// load does not conflict with plain reads and a store may come first in shared memory.
+enum class Access : std::uint8_t { read, write, atomic, atomic_load, atomic_store };
 
 /// Whose atomics order or exclude each other: threads of a block, of a cluster, of the device, of everything.
 enum class Scope : std::uint8_t { block, cluster, device, system };
@@ -53,6 +57,9 @@ class Checker {
   virtual void acquire(Thread& thread, const void* object) = 0;
   /// `object` starts anew: nothing was released to it.
   virtual void forget(const void* object) = 0;
+  /// A fence of the thread: its later relaxed atomic stores release what it did before the fence, and it has acquired
+  /// what the words that it loaded with relaxed atomics before the fence were released with.
+  virtual void fence(Thread& thread) = 0;
 
   /// An operation issued by `threads` of a block begins. It lives until `end`.
   virtual Actor fork(const Block& block, std::span<const std::uint32_t> threads, const char* what, Site site) = 0;
