@@ -11,7 +11,6 @@
 #include <moegen/error.hpp>
 
 #include "cpu/buffers.hpp"
-#include "cpu/model/reports.hpp"
 
 namespace {
 
@@ -144,22 +143,4 @@ TEST_CASE("a report reads well") {
   report.parties.pop_back();
   report.repeats = 12;
   CHECK(report.text().ends_with("  and 12 more times at the same place\n"));
-}
-
-TEST_CASE("findings of one place are told once") {
-  cpu::Reports reports(2);
-  const cpu::FindingKey key{CpuFinding::race_shared, 1, 2}, turned{CpuFinding::race_shared, 2, 1};
-  REQUIRE(reports.wants(key));
-  reports.add(key, race());
-  CHECK_FALSE(reports.wants(key));
-  CHECK_FALSE(reports.wants(key));
-  REQUIRE(reports.wants(turned));
-  reports.add(turned, race());
-  CHECK_FALSE(reports.wants({CpuFinding::misaligned, 1, 0}));
-  CHECK(reports.dropped() == 1);
-  const std::vector<CpuReport> found = reports.take();
-  REQUIRE(found.size() == 2);
-  CHECK(found[0].repeats == 2);
-  CHECK(found[1].repeats == 0);
-  CHECK(reports.empty());
 }

@@ -14,13 +14,15 @@
 #include <moegen/cpu_target.hpp>
 
 #include "cpu/calls/thread_context.h"
-#include "cpu/model/reports.hpp"
 
 namespace moegen::cpu {
 
 struct Block;
 class Scheduler;
 class Checker;
+
+/// Number of a place in the kernel's text (compile/sites.hpp); 0 = unknown.
+using Site = std::uint32_t;
 
 /// Why a thread does not run. `object` is told by `describe` in deadlock reports.
 struct Wait {
@@ -82,8 +84,11 @@ class Scheduler {
   /// Records a finding at the running thread. Fatal ones abandon the launch and do not return.
   void report(CpuFinding finding, std::string what, Site site, std::string action);
   [[noreturn]] void fail(CpuFinding finding, std::string what, Site site, std::string action);
-  /// The findings of the launch so far, for those that have more than one side (the checks').
-  Reports& reports() noexcept { return reports_; }
+  /// The same with more than one side.
+  void report(CpuReport report);
+  [[noreturn]] void fail(CpuReport report);
+  /// "create_indices.cu:214 in place_step".
+  std::string place(Site site) const;
   /// Ends the launch at once with the reports so far. Does not return when called on a fiber.
   [[noreturn]] void abandon();
 
@@ -92,7 +97,6 @@ class Scheduler {
   Thread* running_ = nullptr;
   Checker* checker_ = nullptr;
   CpuOptions options_;
-  Reports reports_;
 };
 
 }  // namespace moegen::cpu
