@@ -5,8 +5,8 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,34 +14,52 @@
 #include <moegen/cpu_target.hpp>
 
 #include "cpu/calls/thread_context.h"
+#include "cpu/model/fault.hpp"
+#include "cpu/model/run_queue.hpp"
+#include "cpu/model/stacks.hpp"
 
 namespace moegen::cpu {
 
 struct Block;
-class Scheduler;
+struct Cohort;
+struct Launch;
+struct Thread;
 class Checker;
 
 /// Number of a place in the kernel's text (compile/sites.hpp); 0 = unknown.
 using Site = std::uint32_t;
 
-/// Why a thread does not run. `object` is told by `describe` in deadlock reports.
+/// Why a thread does not run.
 struct Wait {
   const char* operation = nullptr;  ///< "bar.sync", "mbarrier.try_wait", ...; null = running
   std::uint64_t object = 0;         ///< barrier number, shared address, mask ... as `operation` means it
   std::uint64_t detail = 0;         ///< expected count, parity ...
   Site site = 0;
+  /// What `thread` waits for, for deadlock reports: "mbarrier at shared+0x20020, parity 0". Null: `operation` says it.
+  std::string (*describe)(const Thread& thread) = nullptr;
 };
 
-/// One CUDA thread. Lives beside its stack; never copied.
+/// One CUDA thread. Never copied; lives as long as its block is resident.
 struct Thread {
-  void* stack_pointer = nullptr;  ///< of a thread that does not run now
-  MoegenCpuContext* context = nullptr;
+  void* stack_pointer = nullptr;        ///< of a thread that does not run now; null: has not started
+  char* stack = nullptr;                ///< while it runs or waits
+  MoegenCpuContext* context = nullptr;  ///< at the top of `stack`
   Block* block = nullptr;
   std::uint32_t index = 0;  ///< linear index in the block
   bool ended = false;
+  Site site = 0;  ///< the last place that it told
   Wait wait;
-  Thread* next = nullptr;      ///< in the run queue or in a WaitList
-  Thread* previous = nullptr;  ///< in the run queue
+  Thread* next = nullptr;  ///< in a WaitList
+
+  // What checked launches remember for fences (atomics.cpp).
+  bool released_by_fence = false;          ///< its relaxed atomics release, too
+  std::vector<const void*> relaxed_reads;  ///< words whose releases the next acquiring fence acquires
+  // Of the cluster's barrier (cluster.cpp).
+  bool arrived_at_cluster = false;
+  std::uint32_t cluster_phase = 0;  ///< that it arrived in
+
+  std::uint32_t lane() const noexcept { return index % 32; }
+  std::uint32_t warp() const noexcept { return index / 32; }
 };
 
 /// Threads that wait for the same event. Part of the object that they wait on.
@@ -55,24 +73,58 @@ struct WaitList {
 class AsyncOperation {
  public:
   virtual ~AsyncOperation() = default;
-  virtual void perform() = 0;  ///< does it and completes it (arrives, wakes); runs on any fiber or on none
+  /// Does it and completes it (arrives, wakes). Runs on any fiber or on none; must not park.
+  virtual void perform() = 0;
 };
 
-/// Runs one set of co-resident blocks at a time (an ordinary block, a cluster, a cooperative grid).
+/// A thread that waits until a word of memory is large enough.
+struct Watch {
+  const void* word = nullptr;
+  std::uint32_t bytes = 4;
+  std::uint64_t least = 0;
+  Thread* thread = nullptr;
+};
+
+/// Runs one set of resident blocks at a time: an ordinary block, a cluster, a cooperative grid; in chaos several.
 class Scheduler {
  public:
-  /// The scheduler of the calling host thread, while it runs a launch.
-  static Scheduler& current() noexcept;
+  /// Of the calling host thread, which takes part in `launch`, for as many threads as `stacks`. `checker` is null where
+  /// the launch is not checked.
+  Scheduler(Launch& launch, Checker* checker, Stacks stacks);
+  ~Scheduler();
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
 
+  /// The scheduler of the calling host thread, while it runs a launch.
+  static Scheduler& current() noexcept { return *current_; }
+  /// The same or null.
+  static Scheduler* current_or_null() noexcept { return current_; }
+
+  /// The thread whose fiber runs. Not to be called where an operation is performed while nothing can run.
   Thread& running() const noexcept { return *running_; }
+  /// The same or null.
+  Thread* running_or_null() const noexcept { return running_; }
   Checker* checker() const noexcept { return checker_; }  ///< null where the launch is not checked
-  const CpuOptions& options() const noexcept { return options_; }
+  const CpuOptions& options() const noexcept;
+  Launch& launch() const noexcept { return launch_; }
 
   /// Parks the running thread on `list` until woken. Does not return where the launch is abandoned.
   void park(WaitList& list, const Wait& wait);
   void wake_all(WaitList& list) noexcept;
-  /// A point at which Schedule::chaos may run others first. Every synchronising call passes one.
-  void preemption_point();
+  /// The same for a wait that one thread knows of alone.
+  void park(const Wait& wait);
+  void wake(Thread& thread) noexcept;
+  /// Parks the running thread until `watch.word` is at least `watch.least`.
+  void park_on_word(const Watch& watch, const Wait& wait);
+  /// Wakes those whose word was reached. Called after `word` was changed by an atomic operation.
+  void word_changed(const void* word) noexcept;
+
+  /// A point at which Schedule::chaos may run others first. Every synchronising call passes one, at its begin.
+  void preemption_point() {
+    if (--calls_to_turn_ <= 0) take_turns();
+  }
+  /// Lets all others run first: for a thread that asks again and again (mbarrier.test_wait, an atomic load).
+  void yield();
 
   /// Issues `operation`: performed at once (AsyncTiming::eager), when nothing else can run, in the order of issue
   /// (late), or at some preemption point, in any order (random).
@@ -81,22 +133,75 @@ class Scheduler {
   /// A random number of this launch's seed.
   std::uint64_t random() noexcept;
 
-  /// Records a finding at the running thread. Fatal ones abandon the launch and do not return.
+  /// Records a finding at the running thread. `fail` abandons the launch.
   void report(CpuFinding finding, std::string what, Site site, std::string action);
   [[noreturn]] void fail(CpuFinding finding, std::string what, Site site, std::string action);
   /// The same with more than one side.
   void report(CpuReport report);
   [[noreturn]] void fail(CpuReport report);
+  /// `thread` as a side of a report.
+  CpuParty party(const Thread& thread, std::string action, Site site) const;
   /// "create_indices.cu:214 in place_step".
   std::string place(Site site) const;
-  /// Ends the launch at once with the reports so far. Does not return when called on a fiber.
+  /// Ends the launch at once with the reports so far.
   [[noreturn]] void abandon();
 
+  /// Runs all threads of `cohorts` to their end. False if the launch was abandoned.
+  bool run(std::span<Cohort* const> cohorts, std::uint64_t seed);
+  std::span<Cohort* const> cohorts() const noexcept { return cohorts_; }
+  const std::vector<Watch>& watches() const noexcept { return watches_; }
+
+  /// Leaves the running fiber for good because of a host fault. Called in a signal handler.
+  [[noreturn]] void leave_after(const HostFault& fault) noexcept;
+
  private:
-  friend class Launcher;
-  Thread* running_ = nullptr;
+  static void thread_main();
+  [[noreturn]] void run_threads();
+  void end_running();
+  void start(Thread& thread, char* stack);
+  Thread* take_ready() noexcept;
+  void give_stack(Thread& thread);
+  void enter(Thread& thread);
+  void leave_running();
+  void go(void** from, void* to, char* stack) noexcept;
+  [[noreturn]] void leave_for_good(void* to, char* stack) noexcept;
+
+  void take_turns();
+  void let_others_run();
+  void all_poll();
+  bool polled_for_long();
+  void perform_one();
+  bool progress();
+  bool wake_reached(const void* word) noexcept;
+  void moved() noexcept { polls_ = 0; }
+  void prepare(std::span<Cohort* const> cohorts, std::uint64_t seed);
+  bool loop();
+  void report_fault();
+
+  static thread_local Scheduler* current_ __attribute__((tls_model("initial-exec")));
+
+  Launch& launch_;
   Checker* checker_ = nullptr;
-  CpuOptions options_;
+  Thread* running_ = nullptr;
+  std::int32_t calls_to_turn_ = 0, turn_length_ = 0;
+  bool chaos_ = false;
+  bool abandoned_ = false;
+  RunQueue ready_;
+  void* home_ = nullptr;             ///< the host thread's own stack, where nothing can run
+  std::size_t live_ = 0;             ///< threads that have not ended
+  std::uint64_t polls_ = 0;          ///< yields since anything else happened
+  std::uint64_t polling_since_ = 0;  ///< nanoseconds
+  std::uint64_t random_state_ = 0;
+  std::deque<std::unique_ptr<AsyncOperation>> operations_;
+  std::vector<Watch> watches_;
+  Stacks stacks_;
+  std::vector<char*> free_stacks_;
+  std::span<Cohort* const> cohorts_;
+  HostFault fault_;
+  Thread* faulting_ = nullptr;
+  // The host thread's own stack, which AddressSanitizer must know.
+  const void* home_bottom_ = nullptr;
+  std::size_t home_bytes_ = 0;
 };
 
 }  // namespace moegen::cpu
