@@ -11,3 +11,7 @@ foreach(family IN LISTS MOEGEN_FAMILIES)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/templates/${family}/args.h ${MOEGEN_ARGS_INCLUDE_DIR}/moegen/args/${family}.h
        SYMBOLIC)
 endforeach()
+# What argument structs hold, under the path that `#include "../core/..."` in one of them leads to.
+file(MAKE_DIRECTORY ${MOEGEN_ARGS_INCLUDE_DIR}/moegen/core)
+file(CREATE_LINK ${PROJECT_SOURCE_DIR}/templates/core/tensor_map.h ${MOEGEN_ARGS_INCLUDE_DIR}/moegen/core/tensor_map.h
+     SYMBOLIC)

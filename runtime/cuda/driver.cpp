@@ -99,6 +99,7 @@ void bind_kernels(Binder& bind, Driver& driver) {
   bind.required(driver.kernel_set_attribute, "cuKernelSetAttribute");
   bind.required(driver.occupancy_max_active_clusters, "cuOccupancyMaxActiveClusters");
   bind.required(driver.launch_kernel_ex, "cuLaunchKernelEx");
+  bind.required(driver.tensor_map_encode_tiled, "cuTensorMapEncodeTiled");
   bind.optional(driver.kernel_get_param_info, "cuKernelGetParamInfo");
   bind.optional(driver.func_load, "cuFuncLoad");
 }

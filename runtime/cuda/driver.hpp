@@ -70,6 +70,10 @@ struct Driver {
   Result (*kernel_set_attribute)(FunctionAttribute attribute, int value, KernelHandle kernel, DeviceHandle device);
   Result (*occupancy_max_active_clusters)(int* num_clusters, FunctionHandle function, const LaunchConfig* config);
   Result (*launch_kernel_ex)(const LaunchConfig* config, FunctionHandle function, void** parameters, void** extra);
+  Result (*tensor_map_encode_tiled)(void* map, TensorMapType type, unsigned int rank, void* base,
+                                    const std::uint64_t* dims, const std::uint64_t* strides, const unsigned int* box,
+                                    const unsigned int* element_strides, TensorMapInterleave interleave,
+                                    TensorMapSwizzle swizzle, TensorMapPromotion promotion, TensorMapFill fill);
 
   // Null where the driver is older than CUDA 12.4.
   Result (*kernel_get_param_info)(KernelHandle kernel, std::size_t index, std::size_t* offset, std::size_t* size);

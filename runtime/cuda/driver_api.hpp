@@ -101,6 +101,21 @@ struct LaunchConfig {
   unsigned int num_attributes;
 };
 
+/// CUtensorMapDataType
+enum class TensorMapType : int { uint8 = 0, uint16 = 1, uint32 = 2, float16 = 6, float32 = 7, bfloat16 = 9 };
+
+/// CUtensorMapInterleave
+enum class TensorMapInterleave : int { none = 0 };
+
+/// CUtensorMapSwizzle
+enum class TensorMapSwizzle : int { none = 0, span_32 = 1, span_64 = 2, span_128 = 3 };
+
+/// CUtensorMapL2promotion
+enum class TensorMapPromotion : int { none = 0, l2_128 = 2 };
+
+/// CUtensorMapFloatOOBfill
+enum class TensorMapFill : int { zero = 0 };
+
 inline constexpr unsigned int kStreamNonBlocking = 1;  ///< CU_STREAM_NON_BLOCKING
 inline constexpr unsigned int kEventDefault = 0;       ///< CU_EVENT_DEFAULT
 inline constexpr unsigned int kMemHostAllocPortable = 1;

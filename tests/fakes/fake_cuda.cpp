@@ -372,6 +372,15 @@ FAKE_API int cuLaunchKernelEx(const LaunchConfig* config, CUfunc_st* function, v
   ++state().launches;
   return 0;
 }
+FAKE_API int cuTensorMapEncodeTiled(void* map, int type, unsigned int rank, void* base, const std::uint64_t*,
+                                    const std::uint64_t*, const unsigned int*, const unsigned int*, int, int swizzle,
+                                    int, int) {
+  MAY_FAIL(cuTensorMapEncodeTiled);
+  const std::uint64_t seen[] = {static_cast<std::uint64_t>(type), rank, reinterpret_cast<std::uint64_t>(base),
+                                static_cast<std::uint64_t>(swizzle)};
+  std::memcpy(map, seen, sizeof seen);  // what a test may look at
+  return 0;
+}
 FAKE_API int cuKernelGetParamInfo(CUkern_st*, std::size_t index, std::size_t* offset, std::size_t* size) {
   MAY_FAIL(cuKernelGetParamInfo);
   if (index >= static_cast<std::size_t>(cuda().num_params)) return 1;

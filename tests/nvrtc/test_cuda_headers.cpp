@@ -10,6 +10,7 @@
 
 #include "cuda/driver.hpp"
 #include "cuda/nvrtc_api.hpp"
+#include "tensor_map.hpp"
 
 using namespace moegen::cuda;
 
@@ -50,6 +51,20 @@ static_assert(int(LaunchAttributeId::cooperative) == CU_LAUNCH_ATTRIBUTE_COOPERA
 static_assert(int(LaunchAttributeId::cluster_dimension) == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
 static_assert(int(LaunchAttributeId::programmatic_stream_serialization) ==
               CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+static_assert(int(TensorMapType::uint8) == CU_TENSOR_MAP_DATA_TYPE_UINT8);
+static_assert(int(TensorMapType::uint16) == CU_TENSOR_MAP_DATA_TYPE_UINT16);
+static_assert(int(TensorMapType::uint32) == CU_TENSOR_MAP_DATA_TYPE_UINT32);
+static_assert(int(TensorMapType::float16) == CU_TENSOR_MAP_DATA_TYPE_FLOAT16);
+static_assert(int(TensorMapType::float32) == CU_TENSOR_MAP_DATA_TYPE_FLOAT32);
+static_assert(int(TensorMapType::bfloat16) == CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);
+static_assert(int(TensorMapInterleave::none) == CU_TENSOR_MAP_INTERLEAVE_NONE);
+static_assert(int(TensorMapSwizzle::none) == CU_TENSOR_MAP_SWIZZLE_NONE);
+static_assert(int(TensorMapSwizzle::span_32) == CU_TENSOR_MAP_SWIZZLE_32B);
+static_assert(int(TensorMapSwizzle::span_64) == CU_TENSOR_MAP_SWIZZLE_64B);
+static_assert(int(TensorMapSwizzle::span_128) == CU_TENSOR_MAP_SWIZZLE_128B);
+static_assert(int(TensorMapPromotion::none) == CU_TENSOR_MAP_L2_PROMOTION_NONE);
+static_assert(int(TensorMapPromotion::l2_128) == CU_TENSOR_MAP_L2_PROMOTION_L2_128B);
+static_assert(int(TensorMapFill::zero) == CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 static_assert(kStreamNonBlocking == CU_STREAM_NON_BLOCKING);
 static_assert(kEventDefault == CU_EVENT_DEFAULT);
 static_assert(kStreamCaptureModeGlobal == CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -58,6 +73,7 @@ static_assert(kNvrtcSuccess == NVRTC_SUCCESS);
 static_assert(kNvrtcErrorCompilation == NVRTC_ERROR_COMPILATION);
 
 // Layouts.
+static_assert(sizeof(moegen::TensorMap) == sizeof(CUtensorMap));
 static_assert(sizeof(DevicePointer) == sizeof(CUdeviceptr));
 static_assert(sizeof(LaunchAttributeValue) == sizeof(CUlaunchAttributeValue));
 static_assert(sizeof(LaunchAttribute) == sizeof(CUlaunchAttribute));
@@ -152,6 +168,7 @@ SAME_SHAPE(kernel_get_attribute, cuKernelGetAttribute);
 SAME_SHAPE(kernel_set_attribute, cuKernelSetAttribute);
 SAME_SHAPE(occupancy_max_active_clusters, cuOccupancyMaxActiveClusters);
 SAME_SHAPE(launch_kernel_ex, cuLaunchKernelEx);
+SAME_SHAPE(tensor_map_encode_tiled, cuTensorMapEncodeTiled);
 SAME_SHAPE(kernel_get_param_info, cuKernelGetParamInfo);
 SAME_SHAPE(func_load, cuFuncLoad);
 #undef SAME_SHAPE

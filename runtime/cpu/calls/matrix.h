@@ -33,15 +33,9 @@ MOEGEN_CPU_CALL void moegen_cpu_load_matrix(unsigned int* registers, const void*
 MOEGEN_CPU_CALL void moegen_cpu_store_matrix(void* row, const unsigned int* registers, unsigned int count,
                                              unsigned int transpose, unsigned int site);
 
-/// Conversions by the hardware's rules (cvt.rn, satfinite for 8 bits and below; to nearest even).
+/// Conversions by the hardware's rules (cvt.rn). Narrower floats are computed by the text (templates/core/narrow.cuh).
 MOEGEN_CPU_CALL unsigned short moegen_cpu_float_to_bfloat16(float value);
 MOEGEN_CPU_CALL unsigned short moegen_cpu_float_to_float16(float value);
-MOEGEN_CPU_CALL unsigned char moegen_cpu_float_to_e4m3(float value);
-MOEGEN_CPU_CALL unsigned char moegen_cpu_float_to_e5m2(float value);
-MOEGEN_CPU_CALL unsigned char moegen_cpu_float_to_e2m1(float value);
-MOEGEN_CPU_CALL unsigned char moegen_cpu_float_to_e8m0_up(float value);  ///< cvt.rp.satfinite.ue8m0x2
-MOEGEN_CPU_CALL float moegen_cpu_e4m3_to_float(unsigned char bits);
-MOEGEN_CPU_CALL float moegen_cpu_e5m2_to_float(unsigned char bits);
 
 #ifdef __cplusplus
 }
@@ -56,10 +50,4 @@ MOEGEN_CPU_CALL float moegen_cpu_e5m2_to_float(unsigned char bits);
   X(moegen_cpu_load_matrix)        \
   X(moegen_cpu_store_matrix)       \
   X(moegen_cpu_float_to_bfloat16)  \
-  X(moegen_cpu_float_to_float16)   \
-  X(moegen_cpu_float_to_e4m3)      \
-  X(moegen_cpu_float_to_e5m2)      \
-  X(moegen_cpu_float_to_e2m1)      \
-  X(moegen_cpu_float_to_e8m0_up)   \
-  X(moegen_cpu_e4m3_to_float)      \
-  X(moegen_cpu_e5m2_to_float)
+  X(moegen_cpu_float_to_float16)
