@@ -12,6 +12,7 @@ foreach(family IN LISTS MOEGEN_FAMILIES)
   install(FILES ${PROJECT_SOURCE_DIR}/templates/${family}/args.h
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/moegen/args RENAME ${family}.h)
 endforeach()
+install(FILES ${PROJECT_SOURCE_DIR}/templates/core/tensor_map.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/moegen/core)
 set_property(TARGET moegen_generator PROPERTY EXPORT_NAME generator)
 if(MOEGEN_BUILD_RUNTIME)
   list(APPEND targets moegen_cache moegen_runtime moegen_c)

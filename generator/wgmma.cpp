@@ -61,7 +61,10 @@ SourceOfA a_from_shared(int first) {
 SourceOfA a_from_registers(int first) {
   return {"const uint32_t (&a)[4]",
           fmt::format("{{%{}, %{}, %{}, %{}}}", first, first + 1, first + 2, first + 3),
-          "\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3])", "0, a", 4, true};
+          "\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3])",
+          "0, a",
+          4,
+          true};
 }
 
 // Whether M or N is contiguous is said for operands of 16-bit elements in shared memory only.
@@ -72,7 +75,8 @@ std::string order_text(const SourceOfA& a, int first, bool is_16_bit) {
 
 std::string order_inputs(const SourceOfA& a, bool is_16_bit) {
   if (!is_16_bit) return "";
-  return a.in_registers ? ", \"n\"(b_transposed ? 1 : 0)" : ", \"n\"(a_transposed ? 1 : 0), \"n\"(b_transposed ? 1 : 0)";
+  return a.in_registers ? ", \"n\"(b_transposed ? 1 : 0)"
+                        : ", \"n\"(a_transposed ? 1 : 0), \"n\"(b_transposed ? 1 : 0)";
 }
 
 std::string spell_multiply(const WgmmaShape& shape, const SourceOfA& a) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bodies of Wgmma<Element, N> (templates/core/wgmma.cuh) as device code. PTX names each accumulator of a product, so
-// a text with all shapes would be long; a kernel carries those that it uses.
+// The bodies of Wgmma<Element, N> (templates/core/wgmma.cuh) as device code. PTX names each accumulator of a product,
+// so a text with all shapes would be long; a kernel carries those that it uses.
 #pragma once
 
 #include <string>

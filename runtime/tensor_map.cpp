@@ -68,8 +68,7 @@ class Rules {
 
   void check_inner_box() const {
     const std::uint32_t bytes = map_.box[0] * element_bytes(map_.element);
-    require(bytes % 16 == 0,
-            fmt::format("the box is {} bytes wide; allowed multiples of 16", bytes));
+    require(bytes % 16 == 0, fmt::format("the box is {} bytes wide; allowed multiples of 16", bytes));
     const std::uint32_t span = span_bytes(map_.swizzle);
     require(span == 0 || bytes <= span,
             fmt::format("the box is {} bytes wide; allowed at most {} with a swizzle of {} bytes", bytes, span, span));

@@ -19,12 +19,12 @@ enum class TensorSwizzle { none, span_32, span_64, span_128 };
 /// A tensor in global memory and the boxes that tensor copies move. Dimensions are listed innermost first.
 struct TensorMapDescription {
   TensorElement element = TensorElement::uint8;
-  const void* base = nullptr;               ///< 16-byte aligned
-  std::vector<std::uint64_t> dims;          ///< elements, 1 .. 2^32 each; 1 to 5 dimensions
-  std::vector<std::uint64_t> strides;       ///< bytes, of all dimensions but the innermost: multiples of 16, below 2^40
-  std::vector<std::uint32_t> box;           ///< elements, 1 .. 256 each; innermost a multiple of 16 bytes
+  const void* base = nullptr;          ///< 16-byte aligned
+  std::vector<std::uint64_t> dims;     ///< elements, 1 .. 2^32 each; 1 to 5 dimensions
+  std::vector<std::uint64_t> strides;  ///< bytes, of all dimensions but the innermost: multiples of 16, below 2^40
+  std::vector<std::uint32_t> box;      ///< elements, 1 .. 256 each; innermost a multiple of 16 bytes
   TensorSwizzle swizzle = TensorSwizzle::none;  ///< the innermost extent of the box is at most its span
-  std::string name = "tensor map";          ///< how messages call it
+  std::string name = "tensor map";              ///< how messages call it
 };
 
 std::uint32_t element_bytes(TensorElement element) noexcept;

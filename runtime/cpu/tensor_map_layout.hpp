@@ -17,7 +17,7 @@ struct TensorMapLayout {
   std::uint16_t box[5];      ///< elements
   std::uint8_t rank;         ///< 1 .. 5
   std::uint8_t element_bytes;
-  std::uint8_t span;         ///< bytes of the swizzle, 0 without
+  std::uint8_t span;  ///< bytes of the swizzle, 0 without
   std::uint8_t unused[27];
 };
 static_assert(sizeof(TensorMapLayout) == 128);

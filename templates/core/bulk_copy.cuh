@@ -35,8 +35,8 @@ MOEGEN_DEVICE void bulk_store(void* global, const void* shared, uint32_t bytes) 
 #ifdef MOEGEN_TARGET_CPU
   cpu::bulk_store(global, shared, bytes);
 #else
-  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global),
-               "r"(shared_address(shared)), "r"(bytes)
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global), "r"(shared_address(shared)),
+               "r"(bytes)
                : "memory");
 #endif
 }

@@ -20,8 +20,8 @@ MOEGEN_DEVICE void copy_async(void* shared, const void* global, uint32_t source_
                  "r"(source_bytes)
                  : "memory");
   else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(shared)), "l"(global),
-                 "n"(Bytes), "r"(source_bytes)
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(shared)), "l"(global), "n"(Bytes),
+                 "r"(source_bytes)
                  : "memory");
 #endif
 }

@@ -16,11 +16,13 @@ MOEGEN_DEVICE void load_matrix(uint32_t (&registers)[Count], const void* row) {
 #ifdef MOEGEN_TARGET_CPU
   cpu::load_matrix(registers, row, Count, Transpose);
 #else
-#define MOEGEN_LOAD_MATRIX(count, list, ...)                                                                   \
-  if constexpr (Transpose)                                                                                     \
-    asm volatile("ldmatrix.sync.aligned.m8n8." count ".trans.shared.b16 " list ";" : __VA_ARGS__ : "r"(source) \
-                 : "memory");                                                                                  \
-  else                                                                                                         \
+#define MOEGEN_LOAD_MATRIX(count, list, ...)                                       \
+  if constexpr (Transpose)                                                         \
+    asm volatile("ldmatrix.sync.aligned.m8n8." count ".trans.shared.b16 " list ";" \
+                 : __VA_ARGS__                                                     \
+                 : "r"(source)                                                     \
+                 : "memory");                                                      \
+  else                                                                             \
     asm volatile("ldmatrix.sync.aligned.m8n8." count ".shared.b16 " list ";" : __VA_ARGS__ : "r"(source) : "memory")
   const uint32_t source = shared_address(row);
   if constexpr (Count == 1) {
@@ -42,12 +44,13 @@ MOEGEN_DEVICE void store_matrix(void* row, const uint32_t (&registers)[Count]) {
 #ifdef MOEGEN_TARGET_CPU
   cpu::store_matrix(row, registers, Count, Transpose);
 #else
-#define MOEGEN_STORE_MATRIX(count, list, ...)                                                                      \
-  if constexpr (Transpose)                                                                                         \
+#define MOEGEN_STORE_MATRIX(count, list, ...)                                                                       \
+  if constexpr (Transpose)                                                                                          \
     asm volatile("stmatrix.sync.aligned.m8n8." count ".trans.shared.b16 [%0], " list ";" ::"r"(target), __VA_ARGS__ \
-                 : "memory");                                                                                      \
-  else                                                                                                             \
-    asm volatile("stmatrix.sync.aligned.m8n8." count ".shared.b16 [%0], " list ";" ::"r"(target), __VA_ARGS__ : "memory")
+                 : "memory");                                                                                       \
+  else                                                                                                              \
+    asm volatile("stmatrix.sync.aligned.m8n8." count ".shared.b16 [%0], " list ";" ::"r"(target), __VA_ARGS__       \
+                 : "memory")
   const uint32_t target = shared_address(row);
   if constexpr (Count == 1) {
     MOEGEN_STORE_MATRIX("x1", "{%1}", "r"(registers[0]));

@@ -13,10 +13,10 @@ namespace moegen {
 #ifdef MOEGEN_TARGET_CPU
 #define MOEGEN_MMA(shape, element, code) cpu::mma(d, a, b, c, code)
 #else
-#define MOEGEN_MMA(shape, element, code)                                                             \
-  asm volatile("mma.sync.aligned." shape ".row.col.f32." element "." element                         \
-               ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"            \
-               : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])                                      \
+#define MOEGEN_MMA(shape, element, code)                                                                            \
+  asm volatile("mma.sync.aligned." shape ".row.col.f32." element "." element                                        \
+               ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"                           \
+               : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])                                                     \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]), "f"(c[2]), \
                  "f"(c[3]))
 #endif

@@ -148,7 +148,8 @@ MOEGEN_DEVICE FloatPair unpack_e4m3(uint32_t pair) {
   asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(static_cast<uint16_t>(pair)));
   return unpack_float16(halves);
 #else
-  return {to_float(float8_e4m3fn{static_cast<uint8_t>(pair)}), to_float(float8_e4m3fn{static_cast<uint8_t>(pair >> 8)})};
+  return {to_float(float8_e4m3fn{static_cast<uint8_t>(pair)}),
+          to_float(float8_e4m3fn{static_cast<uint8_t>(pair >> 8)})};
 #endif
 }
 

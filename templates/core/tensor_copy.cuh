@@ -21,35 +21,35 @@ MOEGEN_DEVICE void prefetch_tensor_map(const TensorMap& map) {
 
 #ifndef MOEGEN_TARGET_CPU
 // The instruction for a number of dimensions, whose coordinates are asm operands 4 and up.
-#define MOEGEN_TENSOR_COPY(rank, at, INSTRUCTION)                                                                   \
-  if constexpr (rank == 1)                                                                                          \
-    INSTRUCTION("1d", "{%4}", "r"(at[0]));                                                                          \
-  else if constexpr (rank == 2)                                                                                     \
-    INSTRUCTION("2d", "{%4, %5}", "r"(at[0]), "r"(at[1]));                                                          \
-  else if constexpr (rank == 3)                                                                                     \
-    INSTRUCTION("3d", "{%4, %5, %6}", "r"(at[0]), "r"(at[1]), "r"(at[2]));                                          \
-  else if constexpr (rank == 4)                                                                                     \
-    INSTRUCTION("4d", "{%4, %5, %6, %7}", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]));                          \
-  else                                                                                                              \
+#define MOEGEN_TENSOR_COPY(rank, at, INSTRUCTION)                                          \
+  if constexpr (rank == 1)                                                                 \
+    INSTRUCTION("1d", "{%4}", "r"(at[0]));                                                 \
+  else if constexpr (rank == 2)                                                            \
+    INSTRUCTION("2d", "{%4, %5}", "r"(at[0]), "r"(at[1]));                                 \
+  else if constexpr (rank == 3)                                                            \
+    INSTRUCTION("3d", "{%4, %5, %6}", "r"(at[0]), "r"(at[1]), "r"(at[2]));                 \
+  else if constexpr (rank == 4)                                                            \
+    INSTRUCTION("4d", "{%4, %5, %6, %7}", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3])); \
+  else                                                                                     \
     INSTRUCTION("5d", "{%4, %5, %6, %7, %8}", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(at[4]))
 #define MOEGEN_TENSOR_OPERANDS(barrier, mask) \
   "r"(shared_address(shared)), "l"(&map), "r"(barrier), "h"(static_cast<uint16_t>(mask))
-#define MOEGEN_TENSOR_LOAD(rank, coordinates, ...)                                                                  \
-  asm volatile("cp.async.bulk.tensor." rank                                                                         \
-               ".shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, " coordinates "], [%2];" ::    \
-                   MOEGEN_TENSOR_OPERANDS(shared_address(barrier), 0),                                              \
-               __VA_ARGS__                                                                                          \
+#define MOEGEN_TENSOR_LOAD(rank, coordinates, ...)                                                 \
+  asm volatile("cp.async.bulk.tensor." rank                                                        \
+               ".shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, " coordinates \
+               "], [%2];" ::MOEGEN_TENSOR_OPERANDS(shared_address(barrier), 0),                    \
+               __VA_ARGS__                                                                         \
                : "memory")
-#define MOEGEN_TENSOR_LOAD_MULTICAST(rank, coordinates, ...)                                                        \
-  asm volatile("cp.async.bulk.tensor." rank                                                                         \
-               ".shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, "           \
-               coordinates "], [%2], %3;" ::MOEGEN_TENSOR_OPERANDS(shared_address(barrier), mask),                  \
-               __VA_ARGS__                                                                                          \
+#define MOEGEN_TENSOR_LOAD_MULTICAST(rank, coordinates, ...)                                                          \
+  asm volatile("cp.async.bulk.tensor." rank                                                                           \
+               ".shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, " coordinates \
+               "], [%2], %3;" ::MOEGEN_TENSOR_OPERANDS(shared_address(barrier), mask),                                \
+               __VA_ARGS__                                                                                            \
                : "memory")
-#define MOEGEN_TENSOR_STORE(rank, coordinates, ...)                                                                 \
-  asm volatile("cp.async.bulk.tensor." rank ".global.shared::cta.tile.bulk_group [%1, " coordinates "], [%0];" ::   \
-                   MOEGEN_TENSOR_OPERANDS(0, 0),                                                                    \
-               __VA_ARGS__                                                                                          \
+#define MOEGEN_TENSOR_STORE(rank, coordinates, ...)                                                 \
+  asm volatile("cp.async.bulk.tensor." rank ".global.shared::cta.tile.bulk_group [%1, " coordinates \
+               "], [%0];" ::MOEGEN_TENSOR_OPERANDS(0, 0),                                           \
+               __VA_ARGS__                                                                          \
                : "memory")
 #endif
 

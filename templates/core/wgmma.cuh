@@ -25,8 +25,8 @@ enum class Swizzle : uint32_t { none = 0, span_128 = 1, span_64 = 2, span_32 = 3
 /// Descriptor of a matrix in shared memory at `tile`. Strides are in bytes, multiples of 16.
 /// K contiguous: rows of 8 x `span` bytes are a unit; `stride` leads to the next 8 rows; `leading` leads to the next 16
 /// bytes of K without a swizzle and is unused with one. M or N contiguous (16-bit elements only): a unit is 8 of K by
-/// `span` bytes; with a swizzle `stride` leads to the next 8 of K, `leading` to the next span; without one the other way.
-/// The tile is aligned to 8 spans; to go on in K inside a span, add to the address (advance_descriptor).
+/// `span` bytes; with a swizzle `stride` leads to the next 8 of K, `leading` to the next span; without one the other
+/// way. The tile is aligned to 8 spans; to go on in K inside a span, add to the address (advance_descriptor).
 MOEGEN_DEVICE uint64_t matrix_descriptor(const void* tile, Swizzle swizzle, uint32_t leading, uint32_t stride) {
   return static_cast<uint64_t>((shared_address(tile) & 0x3FFFFu) >> 4) | static_cast<uint64_t>(leading >> 4) << 16 |
          static_cast<uint64_t>(stride >> 4) << 32 | static_cast<uint64_t>(swizzle) << 62;

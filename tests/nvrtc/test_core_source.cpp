@@ -27,13 +27,14 @@ const cuda::Nvrtc& nvrtc() {
 // A set of statements and the archs that have them all. In scope: `memory` (shared), `word` and `barrier` in it, `data`
 // (global), `args.map`, `out`, `x`, `i`.
 struct Group {
-  int least;         ///< compute capability times 10
-  bool exact_90a;    ///< on sm_90a alone
+  int least;       ///< compute capability times 10
+  bool exact_90a;  ///< on sm_90a alone
   std::string_view statements;
 };
 
 constexpr Group kGroups[] = {
-    {80, false, "named_sync(1, 64); named_arrive(2, 64); fence_proxy_async(); *out = shared_address(memory) + nanoseconds();"},
+    {80, false,
+     "named_sync(1, 64); named_arrive(2, 64); fence_proxy_async(); *out = shared_address(memory) + nanoseconds();"},
     {80, false,
      "copy_async<4>(memory, data); copy_async<8>(memory, data); copy_async<16>(memory, data, i); copy_commit();"
      "copy_wait<0>(); copy_wait<3>();"},
@@ -50,7 +51,8 @@ constexpr Group kGroups[] = {
     {80, false,
      "const FloatPair p = unpack_e4m3(i), q = unpack_e5m2(i), r = unpack_e2m1(i);"
      "*out = pack_e4m3(x, p.low) + pack_e5m2(x, q.high) + pack_e2m1(r.low, x) + pack_e8m0_up(x, p.high) +"
-     "float_bits(to_float(float8_e4m3fn{data[0]}) + to_float(float8_e5m2{data[1]}) + to_float(float8_e8m0fnu{data[2]}));"},
+     "float_bits(to_float(float8_e4m3fn{data[0]}) + to_float(float8_e5m2{data[1]}) + "
+     "to_float(float8_e8m0fnu{data[2]}));"},
     {90, false,
      "mbarrier_init(barrier, 1); mbarrier_fence_init(); mbarrier_expect(barrier, 16); mbarrier_arrive(barrier);"
      "mbarrier_arrive_expect(barrier, i); mbarrier_arrive_cluster(barrier, 1); mbarrier_wait(barrier, 0);"
@@ -59,17 +61,22 @@ constexpr Group kGroups[] = {
      "bulk_load(memory, data, 16, barrier); bulk_store(data, memory, 16); bulk_commit(); bulk_wait<0>();"
      "bulk_wait_read<1>();"},
     {90, false,
-     "prefetch_tensor_map(args.map); tensor_load(memory, args.map, barrier, 0); tensor_load(memory, args.map, barrier, 0, i);"
+     "prefetch_tensor_map(args.map); tensor_load(memory, args.map, barrier, 0); tensor_load(memory, args.map, barrier, "
+     "0, i);"
      "tensor_load(memory, args.map, barrier, 0, i, 2); tensor_load(memory, args.map, barrier, 0, i, 2, 3);"
      "tensor_load(memory, args.map, barrier, 0, i, 2, 3, 4); tensor_load_multicast(memory, args.map, barrier, 3, 0);"
-     "tensor_load_multicast(memory, args.map, barrier, 3, 0, 1); tensor_load_multicast(memory, args.map, barrier, 3, 0, 1, 2);"
+     "tensor_load_multicast(memory, args.map, barrier, 3, 0, 1); tensor_load_multicast(memory, args.map, barrier, 3, "
+     "0, 1, 2);"
      "tensor_load_multicast(memory, args.map, barrier, 3, 0, 1, 2, i);"
      "tensor_load_multicast(memory, args.map, barrier, 3, 0, 1, 2, 3, i); tensor_store(args.map, memory, 0);"
-     "tensor_store(args.map, memory, 0, 1); tensor_store(args.map, memory, 0, 1, 2); tensor_store(args.map, memory, 0, 1, 2, 3);"
+     "tensor_store(args.map, memory, 0, 1); tensor_store(args.map, memory, 0, 1, 2); tensor_store(args.map, memory, 0, "
+     "1, 2, 3);"
      "tensor_store(args.map, memory, 0, 1, 2, 3, 4);"},
     {90, false,
-     "const uint32_t r1[1] = {i}, r2[2] = {1, i}, r4[4] = {1, 2, 3, i}; store_matrix(memory, r1); store_matrix<true>(memory, r1);"
-     "store_matrix(memory, r2); store_matrix<true>(memory, r2); store_matrix(memory, r4); store_matrix<true>(memory, r4);"},
+     "const uint32_t r1[1] = {i}, r2[2] = {1, i}, r4[4] = {1, 2, 3, i}; store_matrix(memory, r1); "
+     "store_matrix<true>(memory, r1);"
+     "store_matrix(memory, r2); store_matrix<true>(memory, r2); store_matrix(memory, r4); store_matrix<true>(memory, "
+     "r4);"},
     {90, true, "release_registers<24>(); acquire_registers<240>();"},
 };
 
@@ -92,8 +99,11 @@ std::string wgmma_kernel(Dtype element, int n) {
   const bool wide = element != Dtype::float8_e4m3fn;
   std::string body =
       "const uint64_t a = matrix_descriptor(memory, Swizzle::span_128, 0, 1024), b = advance_descriptor(a, 32);\n"
-      "const uint32_t r[4] = {i, 1, 2, 3}; float d[" + std::to_string(n / 2) + "];\n"
-      "wgmma_fence(); Wgmma<" + shape + ">::multiply(d, a, b, false); Wgmma<" + shape + ">::multiply(d, r, b, true);\n";
+      "const uint32_t r[4] = {i, 1, 2, 3}; float d[" +
+      std::to_string(n / 2) +
+      "];\n"
+      "wgmma_fence(); Wgmma<" +
+      shape + ">::multiply(d, a, b, false); Wgmma<" + shape + ">::multiply(d, r, b, true);\n";
   if (wide)
     body += "Wgmma<" + shape + ">::multiply<true, true>(d, a, b, true); Wgmma<" + shape +
             ">::multiply<false, true>(d, r, b, true);\n";
@@ -106,7 +116,8 @@ std::string wgmma_kernel(Dtype element, int n) {
 
 TEST_CASE("every core file compiles for every arch") {
   for (const Arch& arch : all_archs())
-    CHECK_NOTHROW(nvrtc().compile(test::core_text() + std::string(kArguments) + kernel("idle", ""), "core.cu", arch, {"idle"}));
+    CHECK_NOTHROW(
+        nvrtc().compile(test::core_text() + std::string(kArguments) + kernel("idle", ""), "core.cu", arch, {"idle"}));
 }
 
 TEST_CASE("every primitive compiles for every arch that has it") {
@@ -138,6 +149,7 @@ TEST_CASE("wgmma compiles for every element type and N, without a spill") {
 }
 
 TEST_CASE("a text that uses what the arch lacks does not compile") {
-  const std::string text = test::core_text() + std::string(kArguments) + kernel("use", "mbarrier_arrive_expect(barrier, 16);");
+  const std::string text =
+      test::core_text() + std::string(kArguments) + kernel("use", "mbarrier_arrive_expect(barrier, 16);");
   CHECK_THROWS(nvrtc().compile(text, "core.cu", find_arch("sm_80"), {"use"}));
 }

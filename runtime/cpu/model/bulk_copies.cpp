@@ -131,8 +131,11 @@ void moegen_cpu_bulk_commit(unsigned int) { commit_group(groups_of_running(&Asyn
 
 void moegen_cpu_bulk_wait(unsigned int pending, unsigned int read, unsigned int site) {
   Scheduler::current().preemption_point();
-  const Wait wait{.operation = read ? "cp.async.bulk.wait_group.read" : "cp.async.bulk.wait_group", .object = pending,
-                  .detail = 0, .site = site, .describe = nullptr};
+  const Wait wait{.operation = read ? "cp.async.bulk.wait_group.read" : "cp.async.bulk.wait_group",
+                  .object = pending,
+                  .detail = 0,
+                  .site = site,
+                  .describe = nullptr};
   wait_for_groups(groups_of_running(&AsyncState::bulk), pending, read != 0, wait);
 }
 

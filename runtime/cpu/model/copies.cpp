@@ -6,11 +6,11 @@
 namespace moegen::cpu {
 namespace {
 
-std::string range_text(const void* address, std::uint32_t bytes) {
-  return fmt::format("[{}, +{:#x})", address, bytes);
-}
+std::string range_text(const void* address, std::uint32_t bytes) { return fmt::format("[{}, +{:#x})", address, bytes); }
 
-bool is_done(const CopyGroup& group, bool read) { return read ? group.unread == 0 : group.unread + group.unwritten == 0; }
+bool is_done(const CopyGroup& group, bool read) {
+  return read ? group.unread == 0 : group.unread + group.unwritten == 0;
+}
 
 /// How many of the committed groups must be done so that at most `pending` are not.
 std::size_t num_awaited(const CopyGroups& groups, std::uint32_t pending) {
@@ -41,7 +41,8 @@ void Call::fail(CpuFinding finding, std::string what) const {
 
 void Call::require_aligned(const void* address, std::uint32_t alignment, const char* which) const {
   if (reinterpret_cast<std::uintptr_t>(address) % alignment != 0)
-    fail(CpuFinding::misaligned, fmt::format("{}: the {} address {} is not a multiple of {}", operation, which, address, alignment));
+    fail(CpuFinding::misaligned,
+         fmt::format("{}: the {} address {} is not a multiple of {}", operation, which, address, alignment));
 }
 
 SharedRange find_shared(const void* address, std::uint32_t bytes, const Call& call) {
@@ -52,8 +53,9 @@ SharedRange find_shared(const void* address, std::uint32_t bytes, const Call& ca
               fmt::format("{}: {} is not in shared memory", call.operation, range_text(address, bytes)));
   const std::uint32_t offset = block->offset_of(address);
   if (bytes > block->shared_bytes - offset)
-    call.fail(CpuFinding::out_of_bounds, fmt::format("{}: {} bytes at shared+{:#x} pass the end of shared memory at {:#x}",
-                                                     call.operation, bytes, offset, block->shared_bytes));
+    call.fail(CpuFinding::out_of_bounds,
+              fmt::format("{}: {} bytes at shared+{:#x} pass the end of shared memory at {:#x}", call.operation, bytes,
+                          offset, block->shared_bytes));
   return {block, offset};
 }
 
@@ -88,7 +90,8 @@ void wait_for_groups(CopyGroups& groups, std::uint32_t pending, bool read, const
   const std::size_t count = num_awaited(groups, pending);
   while (!all_done(groups, count, read)) Scheduler::current().park(groups.waiter, wait);
   acquire_groups(groups, count, read);
-  if (!read) groups.committed.erase(groups.committed.begin(), groups.committed.begin() + static_cast<std::ptrdiff_t>(count));
+  if (!read)
+    groups.committed.erase(groups.committed.begin(), groups.committed.begin() + static_cast<std::ptrdiff_t>(count));
 }
 
 }  // namespace moegen::cpu

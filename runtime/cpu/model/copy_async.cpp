@@ -62,7 +62,8 @@ void moegen_cpu_copy_commit(unsigned int) { commit_group(groups_of_running(&Asyn
 
 void moegen_cpu_copy_wait(unsigned int pending, unsigned int site) {
   Scheduler::current().preemption_point();
-  const Wait wait{.operation = "cp.async.wait_group", .object = pending, .detail = 0, .site = site, .describe = nullptr};
+  const Wait wait{
+      .operation = "cp.async.wait_group", .object = pending, .detail = 0, .site = site, .describe = nullptr};
   wait_for_groups(groups_of_running(&AsyncState::copies), pending, false, wait);
 }
 

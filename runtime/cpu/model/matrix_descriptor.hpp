@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MatrixDescriptor: where wgmma finds an operand in shared memory. Pure arithmetic, after "Matrix Descriptor Format" and
-// "Strides" of the PTX manual (wgmma); pinned to hardware by tests/cpu/test_pins.cpp.
+// MatrixDescriptor: where wgmma finds an operand in shared memory. Pure arithmetic, after "Matrix Descriptor Format"
+// and "Strides" of the PTX manual (wgmma); pinned to hardware by tests/cpu/test_pins.cpp.
 #pragma once
 
 #include <cstdint>

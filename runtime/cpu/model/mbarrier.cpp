@@ -26,7 +26,9 @@ Block* block_that_holds(const void* address) {
 /// The block in whose shared memory an mbarrier may lie at `address`.
 Block& block_of_mbarrier(std::uint64_t* address, const char* operation, Site site) {
   Block* block = block_that_holds(address);
-  if (!block) misuse(fmt::format("{} of {}, which is not in shared memory", operation, static_cast<void*>(address)), site, operation);
+  if (!block)
+    misuse(fmt::format("{} of {}, which is not in shared memory", operation, static_cast<void*>(address)), site,
+           operation);
   if (block->offset_of(address) % 8 != 0)
     misuse(fmt::format("{} of an address that 8 does not divide: {}", operation, name_of(*block, address)), site,
            operation);
@@ -68,8 +70,7 @@ std::string describe_wait(const Thread& thread) {
   const auto found = barriers.find(static_cast<std::uint32_t>(thread.wait.object));
   if (found == barriers.end()) return where;
   const auto word = MbarrierWord::from(found->second.word);
-  return fmt::format("{}: {} of {} arrivals and {} bytes are missing", where, word.pending,
-                     word.expected, word.bytes);
+  return fmt::format("{}: {} of {} arrivals and {} bytes are missing", where, word.pending, word.expected, word.bytes);
 }
 
 /// True if the phase of `parity` is the one before the current one.
@@ -124,7 +125,8 @@ void moegen_cpu_mbarrier_init(unsigned long* barrier, unsigned int count, unsign
     misuse(fmt::format("mbarrier.init with a count of {}; allowed 1 to {}", count, kMostArrivals), site, kOperation);
   const auto [entry, is_new] = async_state(block).mbarriers.try_emplace(block.offset_of(barrier));
   if (!is_new && *barrier == entry->second.word)
-    misuse(fmt::format("mbarrier.init of the {}, which is one already; mbarrier.inval comes first", name_of(block, barrier)),
+    misuse(fmt::format("mbarrier.init of the {}, which is one already; mbarrier.inval comes first",
+                       name_of(block, barrier)),
            site, kOperation);
   entry->second = Mbarrier{.address = barrier, .word = 0, .site = site, .waiters = {}};
   if (Checker* checker = scheduler.checker()) {
@@ -140,7 +142,8 @@ void moegen_cpu_mbarrier_invalidate(unsigned long* barrier, unsigned int site) {
   scheduler.preemption_point();
   Mbarrier& found = find_mbarrier(barrier, kOperation, site);
   if (!found.waiters.empty())
-    misuse(fmt::format("mbarrier.inval of a barrier that threads wait for: {}", name_of(*block_that_holds(barrier), barrier)),
+    misuse(fmt::format("mbarrier.inval of a barrier that threads wait for: {}",
+                       name_of(*block_that_holds(barrier), barrier)),
            site, kOperation);
   if (Checker* checker = scheduler.checker())
     checker->access(scheduler.running(), barrier, 8, 8, Access::write, Scope::cluster, site);
@@ -182,8 +185,11 @@ void moegen_cpu_mbarrier_wait(unsigned long* barrier, unsigned int parity, unsig
   Mbarrier& found = find_mbarrier(barrier, kOperation, site);
   check_count(barrier, site);
   if (!has_completed(found, parity)) {
-    Wait wait{.operation = kOperation, .object = block_that_holds(barrier)->offset_of(barrier), .detail = parity & 1,
-              .site = site, .describe = describe_wait};
+    Wait wait{.operation = kOperation,
+              .object = block_that_holds(barrier)->offset_of(barrier),
+              .detail = parity & 1,
+              .site = site,
+              .describe = describe_wait};
     scheduler.park(found.waiters, wait);  // woken when the phase completes; another completion needs this thread's own
   }
   acquire_phase(found, parity);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mbarrier: the model of PTX's mbarrier objects. The word in shared memory holds the whole state, as on hardware; beside
-// it the model keeps who waits, and the word as it left it, to notice when something else writes there.
+// Mbarrier: the model of PTX's mbarrier objects. The word in shared memory holds the whole state, as on hardware;
+// beside it the model keeps who waits, and the word as it left it, to notice when something else writes there.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,8 @@ std::uint32_t bytes_of(MoegenCpuElement element) noexcept;
 /// `count` elements at `source` as floats.
 void widen_elements(const void* source, std::uint32_t count, MoegenCpuElement element, float* values) noexcept;
 
-/// c[m][n] += sum over k of a[m][k] * b[k][n], all row-major; `width` columns (a multiple of 8), `rows` a multiple of 4.
+/// c[m][n] += sum over k of a[m][k] * b[k][n], all row-major; `width` columns (a multiple of 8), `rows` a multiple
+/// of 4.
 struct Product {
   const float* a;
   const float* b;

@@ -29,7 +29,8 @@ TileRow TensorTile::row(std::uint32_t index) const noexcept {
   if (begin == end) return row;
   row.first = static_cast<std::uint32_t>(begin) * map_.element_bytes;
   row.bytes = static_cast<std::uint32_t>(end - begin) * map_.element_bytes;
-  row.global = reinterpret_cast<const char*>(global + static_cast<std::uint64_t>(start_[0] + begin) * map_.element_bytes);
+  row.global =
+      reinterpret_cast<const char*>(global + static_cast<std::uint64_t>(start_[0] + begin) * map_.element_bytes);
   return row;
 }
 

@@ -9,8 +9,8 @@
 
 namespace moegen::cpu {
 
-/// `address` in shared memory after the swizzle of `span` bytes (0, 32, 64, 128): the number of the 16-byte piece within
-/// its span is xor-ed with the number of the 128-byte line within eight, as far as the span has pieces.
+/// `address` in shared memory after the swizzle of `span` bytes (0, 32, 64, 128): the number of the 16-byte piece
+/// within its span is xor-ed with the number of the 128-byte line within eight, as far as the span has pieces.
 constexpr std::uint32_t swizzle(std::uint32_t address, std::uint32_t span) noexcept {
   const std::uint32_t pieces = span / 16;
   return pieces == 0 ? address : address ^ ((address >> 7 & (pieces - 1)) << 4);

@@ -54,7 +54,8 @@ const MatrixLane& meet(const MatrixRequest& request, const MatrixLane& operands,
   WarpMatrix& warp = warp_of(thread, call);
   if (warp.arrived == 0) warp.request = request;
   if (!(warp.request == request))
-    call.fail(CpuFinding::divergence, fmt::format("{}: lanes of a warp ask for different matrix operations", call.operation));
+    call.fail(CpuFinding::divergence,
+              fmt::format("{}: lanes of a warp ask for different matrix operations", call.operation));
   const std::uint32_t lane = thread.index % 32, slot = warp.meetings % 2;
   warp.lanes[lane] = operands;
   warp.arrived |= 1u << lane;
@@ -65,7 +66,8 @@ const MatrixLane& meet(const MatrixRequest& request, const MatrixLane& operands,
     ++warp.meetings;
     scheduler.wake_all(warp.waiters);
   } else {
-    const Wait wait{.operation = call.operation, .object = 0, .detail = 0, .site = call.site, .describe = describe_wait};
+    const Wait wait{
+        .operation = call.operation, .object = 0, .detail = 0, .site = call.site, .describe = describe_wait};
     scheduler.park(warp.waiters, wait);
   }
   return warp.results[slot][lane];
@@ -108,7 +110,8 @@ void multiply_warp(std::array<MatrixLane, 32>& lanes, std::uint32_t element) {
   }
   multiply({.a = a, .b = b, .c = c, .rows = kRows, .width = kColumns, .depth = depth});
   for (std::uint32_t lane = 0; lane < 32; ++lane)
-    for (std::uint32_t i = 0; i < 4; ++i) lanes[lane].c[i] = c[(lane / 4 + i / 2 * 8) * kColumns + lane % 4 * 2 + i % 2];
+    for (std::uint32_t i = 0; i < 4; ++i)
+      lanes[lane].c[i] = c[(lane / 4 + i / 2 * 8) * kColumns + lane % 4 * 2 + i % 2];
 }
 
 void rows_to_registers(std::array<MatrixLane, 32>& lanes, std::uint32_t count, bool transpose) {

@@ -21,7 +21,7 @@ struct MatrixRequest {
 struct MatrixLane {
   std::array<std::uint32_t, 4> a{};  ///< registers of A; of a move
   std::array<std::uint32_t, 2> b{};
-  std::array<float, 4> c{};          ///< then d
+  std::array<float, 4> c{};            ///< then d
   std::array<std::uint32_t, 4> row{};  ///< 16 bytes of a matrix row
 };
 

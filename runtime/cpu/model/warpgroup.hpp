@@ -18,9 +18,9 @@ inline constexpr std::uint32_t kWarpgroupSize = 128, kWgmmaRows = 64;
 
 /// Accumulators in flight. While operations on them are, the threads' own registers hold NaN.
 struct Accumulators {
-  std::uint32_t width = 0;                           ///< N
-  std::array<float*, kWarpgroupSize> registers{};    ///< of each thread, width / 2 floats
-  std::vector<float> values;                         ///< 64 x N
+  std::uint32_t width = 0;                         ///< N
+  std::array<float*, kWarpgroupSize> registers{};  ///< of each thread, width / 2 floats
+  std::vector<float> values;                       ///< 64 x N
   std::uint32_t operations_left = 0;
 
   /// From a thread's registers to its places in `values`, and from there back to all that are known.
@@ -60,9 +60,9 @@ struct Warpgroup {
   std::uint64_t performed = 0;                     ///< number of groups[0]
   bool in_flight = false;                          ///< groups[0] was submitted
   struct Position {
-    std::uint64_t group = 0;    ///< that the thread issues into
-    std::size_t operations = 0; ///< that it issued into it
-    std::uint64_t awaited = 0;  ///< groups that it has waited for
+    std::uint64_t group = 0;     ///< that the thread issues into
+    std::size_t operations = 0;  ///< that it issued into it
+    std::uint64_t awaited = 0;   ///< groups that it has waited for
   };
   std::array<Position, kWarpgroupSize> positions{};
   WaitList waiters;

@@ -45,7 +45,8 @@ void check_shape(const WgmmaShape& shape, const Block& block, const Call& call) 
 }
 
 /// Those in flight on `registers` of `thread`; null if none are.
-std::shared_ptr<Accumulators> find_accumulators(const Warpgroup& warpgroup, std::uint32_t thread, const float* registers) {
+std::shared_ptr<Accumulators> find_accumulators(const Warpgroup& warpgroup, std::uint32_t thread,
+                                                const float* registers) {
   for (const auto& group : warpgroup.groups)
     for (const auto& operation : group->operations)
       if (operation->accumulators->registers[thread] == registers && operation->accumulators->operations_left > 0)
@@ -87,7 +88,8 @@ WgmmaOperation& join_operation(Warpgroup& warpgroup, const WgmmaShape& shape, st
     return add_operation(warpgroup, group, shape, thread, d, call.site);
   }
   if (!(group.operations[number]->shape == shape))
-    call.fail(CpuFinding::divergence, "wgmma: threads of a warpgroup issue different products (shape, descriptors or scale)");
+    call.fail(CpuFinding::divergence,
+              "wgmma: threads of a warpgroup issue different products (shape, descriptors or scale)");
   return *group.operations[number];
 }
 
@@ -154,7 +156,8 @@ std::string describe_wait(const Thread& thread) {
 void acquire_groups(const Warpgroup& warpgroup, Warpgroup::Position& position, std::uint64_t until) {
   Scheduler& scheduler = Scheduler::current();
   for (; position.awaited < until; ++position.awaited)
-    if (Checker* checker = scheduler.checker()) checker->acquire(scheduler.running(), warpgroup.object(position.awaited));
+    if (Checker* checker = scheduler.checker())
+      checker->acquire(scheduler.running(), warpgroup.object(position.awaited));
 }
 
 }  // namespace
@@ -178,9 +181,12 @@ void moegen_cpu_wgmma(float* d, unsigned int n, unsigned int element, unsigned l
   Scheduler& scheduler = Scheduler::current();
   Warpgroup& warpgroup = warpgroup_of(scheduler.running(), call);
   const std::uint32_t thread = scheduler.running().index % kWarpgroupSize;
-  const WgmmaShape shape{.width = n, .element = static_cast<MoegenCpuElement>(element),
-                         .a_in_registers = a_registers != nullptr, .a = a_registers ? 0 : descriptor_a,
-                         .b = descriptor_b, .flags = flags};
+  const WgmmaShape shape{.width = n,
+                         .element = static_cast<MoegenCpuElement>(element),
+                         .a_in_registers = a_registers != nullptr,
+                         .a = a_registers ? 0 : descriptor_a,
+                         .b = descriptor_b,
+                         .flags = flags};
   WgmmaOperation& operation = join_operation(warpgroup, shape, thread, d, call);
   call.require(operation.accumulators->width == n, "products of different N accumulate in the same registers");
   if (a_registers) std::copy(a_registers, a_registers + 4, operation.a_registers[thread].begin());

@@ -27,8 +27,7 @@ void read_operand(const Block& block, const MatrixDescriptor& from, std::uint32_
   float values[kPiece];
   for (std::uint32_t line = 0; line < lines; ++line) {
     for (std::uint32_t piece = 0; piece < pieces; ++piece) {
-      const char* at =
-          block.shared + (transposed ? from.k_strided(line, piece) : from.k_contiguous(line, piece));
+      const char* at = block.shared + (transposed ? from.k_strided(line, piece) : from.k_contiguous(line, piece));
       reader.read(at, kPiece);
       widen_elements(at, per_piece, element, values);
       for (std::uint32_t i = 0; i < per_piece; ++i) {
@@ -64,7 +63,8 @@ void Accumulators::take(std::uint32_t thread, float* from) {
 
 void Accumulators::give_back() const {
   for (std::uint32_t thread = 0; thread < kWarpgroupSize; ++thread)
-    for (std::uint32_t i = 0; registers[thread] != nullptr && i < width / 2; ++i) registers[thread][i] = values[place(thread, i, width)];
+    for (std::uint32_t i = 0; registers[thread] != nullptr && i < width / 2; ++i)
+      registers[thread][i] = values[place(thread, i, width)];
 }
 
 void perform_wgmma(const Block& block, const WgmmaOperation& operation, const CheckedActor& reader) {
