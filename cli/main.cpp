@@ -21,7 +21,8 @@ int exit_code_of(ErrorCode code) {
     case ErrorCode::config: return kBadUsage;
     case ErrorCode::unsupported: return kUnsupported;
     case ErrorCode::cache:
-    case ErrorCode::driver: return kCheckFailed;
+    case ErrorCode::driver:
+    case ErrorCode::kernel: return kCheckFailed;
     case ErrorCode::compile:
     case ErrorCode::internal: return kInternal;
   }

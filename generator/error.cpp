@@ -10,6 +10,7 @@ std::string_view to_string(ErrorCode code) noexcept {
     case ErrorCode::compile: return "compile";
     case ErrorCode::cache: return "cache";
     case ErrorCode::driver: return "driver";
+    case ErrorCode::kernel: return "kernel";
     case ErrorCode::internal: return "internal";
   }
   return "internal";

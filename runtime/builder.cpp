@@ -10,8 +10,6 @@
 namespace moegen {
 namespace {
 
-constexpr std::string_view kTarget = "cuda";
-
 cache::Options cache_options(const EngineOptions& options, const Logger& log) {
   cache::Options result;
   result.directory = options.cache_dir.empty() ? cache::default_directory() : options.cache_dir;
@@ -28,8 +26,9 @@ std::optional<Templates> read_overrides(const EngineOptions& options) {
 
 /// What is wrong with `entry` for `plan`; "" if nothing. The key holds source, flags and arch, but not the launch ABI:
 /// that is the launcher's affair, and a pack may come from another version of moegen.
-std::string mismatch(const cache::Entry& entry, const Plan& plan) {
-  if (entry.target != kTarget) return fmt::format("target '{}', allowed '{}'", entry.target, kTarget);
+std::string mismatch(const cache::Entry& entry, const Plan& plan, Target target) {
+  if (entry.target != to_string(target))
+    return fmt::format("target '{}', allowed '{}'", entry.target, to_string(target));
   if (entry.arch != plan.arch.name) return fmt::format("arch '{}', allowed '{}'", entry.arch, plan.arch.name);
   if (entry.launch_abi != plan.launch_abi)
     return fmt::format("launch ABI {}, allowed {}", entry.launch_abi, plan.launch_abi);
@@ -38,9 +37,10 @@ std::string mismatch(const cache::Entry& entry, const Plan& plan) {
   return "";
 }
 
-std::string command_for(const Plan& plan, const std::string& config_file) {
+std::string command_for(const Plan& plan, const std::string& config_file, Target target) {
   const std::string& config = config_file.empty() ? plan.config_name + ".json" : config_file;
-  return fmt::format("moegen build '{}' --kernel {} --arch {}", config, plan.kernel, plan.arch.name);
+  return fmt::format("moegen build '{}' --kernel {} --arch {}{}", config, plan.kernel, plan.arch.name,
+                     target == Target::cpu ? " --target cpu" : "");
 }
 
 }  // namespace
@@ -59,27 +59,28 @@ struct Builder::Request {
 Builder::Builder(const EngineOptions& options, Logger log)
     : options_(options),
       log_(std::move(log)),
+      toolchain_(make_toolchain(options)),
       overrides_(read_overrides(options)),
       cache_(cache_options(options, log_)) {}
 
 Builder::Request Builder::request(const Plan& plan) const {
   Source source = emit_source(plan, overrides_ ? *overrides_ : Templates::embedded());
-  auto key = cache::make_key(kTarget, plan.arch.name, cuda::compile_flags(plan.arch), source.text);
+  auto key = cache::make_key(to_string(toolchain_->target()), plan.arch.name, toolchain_->flags(plan.arch), source.text);
   return {plan, std::move(source), std::move(key), ""};
 }
 
-bool Builder::can_compile() const { return options_.jit && cuda::Nvrtc::load() != nullptr; }
+bool Builder::can_compile() const { return options_.jit && toolchain_->available(); }
 
-// The user cache is current while the NVRTC that filled it is on the machine; to know that, NVRTC need not be loaded.
+// The user cache is current while the compiler that filled it is on the machine.
 // Packs, and any entry where nothing can be compiled, are taken as they are.
 bool Builder::is_current(const cache::Found& found) const {
-  return found.status != BuildStatus::cached || cuda::Nvrtc::on_this_machine(found.entry->compiler) || !can_compile();
+  return found.status != BuildStatus::cached || toolchain_->is_current(found.entry->compiler) || !can_compile();
 }
 
 std::optional<cache::Found> Builder::find(Request& request) {
   auto found = cache_.find(request.key, "");
   if (!found) return std::nullopt;
-  request.left_aside = mismatch(*found->entry, request.plan);
+  request.left_aside = mismatch(*found->entry, request.plan, toolchain_->target());
   if (!request.left_aside.empty() || !is_current(*found)) return std::nullopt;
   return found;
 }
@@ -103,44 +104,43 @@ void Builder::refuse_miss(const Request& request, const std::string& config_file
       request.left_aside.empty() ? "in no pack and not in the cache" : "stored, but with " + request.left_aside;
   throw Error(ErrorCode::unsupported,
               fmt::format("{}: {} (key {}), and {}; build it with `{}`", label_of(request.plan), fact,
-                          request.key.digest(), why, command_for(request.plan, config_file)));
+                          request.key.digest(), why, command_for(request.plan, config_file, toolchain_->target())));
 }
 
 cache::Found Builder::compile(const Request& request, const std::string& config_file) {
   if (!options_.jit) refuse_miss(request, config_file, "compiling is off (MOEGEN_JIT=off)");
   std::string why;
-  const auto nvrtc = cuda::Nvrtc::load(&why);
-  if (!nvrtc) refuse_miss(request, config_file, why);
+  if (!toolchain_->available(&why)) refuse_miss(request, config_file, why);
   if (!request.left_aside.empty())
     log_(LogLevel::warning, fmt::format("{}: the stored entry {} is left aside: {}", label_of(request.plan),
                                         request.key.digest(), request.left_aside));
-  auto found = cache_.find_or_compile(request.key, nvrtc->version(), [&] { return compile_entry(request, *nvrtc); });
-  if (mismatch(*found.entry, request.plan).empty()) return found;
+  auto found = cache_.find_or_compile(request.key, toolchain_->version(), [&] { return compile_entry(request); });
+  if (mismatch(*found.entry, request.plan, toolchain_->target()).empty()) return found;
   // A pack answers first with an entry that this launcher cannot use; this process then compiles for itself.
-  return {std::make_shared<const cache::Entry>(compile_entry(request, *nvrtc)), BuildStatus::compiled};
+  return {std::make_shared<const cache::Entry>(compile_entry(request)), BuildStatus::compiled};
 }
 
-cache::Entry Builder::compile_entry(const Request& request, const cuda::Nvrtc& nvrtc) const {
+cache::Entry Builder::compile_entry(const Request& request) const {
   const Plan& plan = request.plan;
-  log_(LogLevel::info, fmt::format("{}: compiling with {}", label_of(plan), nvrtc.version()));
-  auto compiled = nvrtc.compile(request.source.text, plan.kernel + ".cu", plan.arch, request.source.entries);
+  log_(LogLevel::info, fmt::format("{}: compiling with {}", label_of(plan), toolchain_->version()));
+  auto compiled = toolchain_->compile(request.source.text, plan.kernel + ".cu", plan.arch, request.source.entries);
   refuse_spills(request, compiled);
   cache::Entry entry;
   entry.key_fields = request.key.fields();
   entry.key = request.key.digest();
-  entry.compiler = nvrtc.version();
+  entry.compiler = toolchain_->version();
   entry.kernel = plan.kernel;
-  entry.target = kTarget;
+  entry.target = to_string(toolchain_->target());
   entry.arch = plan.arch.name;
   entry.launch_abi = plan.launch_abi;
   entry.args_bytes = plan.args_bytes;
   entry.resources = std::move(compiled.resources);
-  entry.payload = std::move(compiled.cubin);
+  entry.payload = std::move(compiled.payload);
   return entry;
 }
 
 // With templates of their own, people want to see and time a kernel that is not finished.
-void Builder::refuse_spills(const Request& request, const cuda::CompiledCubin& compiled) const {
+void Builder::refuse_spills(const Request& request, const Compiled& compiled) const {
   for (const EntryResources& entry : compiled.resources) {
     if (entry.spill_store_bytes + entry.spill_load_bytes == 0) continue;
     const std::string what =

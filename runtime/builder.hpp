@@ -10,8 +10,8 @@
 #include <moegen/source.hpp>
 
 #include "cache/cache.hpp"
-#include "cuda/nvrtc.hpp"
 #include "logger.hpp"
+#include "toolchain.hpp"
 
 namespace moegen {
 
@@ -26,13 +26,15 @@ class Builder {
 
   /// The kernel of `plan`: from memory, a pack or the user cache, else compiled. `config_file` stands for the config in
   /// the command that a message suggests; empty: the config's name.
-  /// Throws: compile; unsupported if it is stored nowhere and cannot be compiled here (strict mode, no NVRTC).
+  /// Throws: compile; unsupported if it is stored nowhere and cannot be compiled here (strict mode, no compiler).
   cache::Found build(const Plan& plan, const std::string& config_file = {});
 
   /// The same without compiling. Nothing if it would have to be compiled.
   std::optional<cache::Found> find(const Plan& plan);
 
-  /// False in strict mode and on a machine without NVRTC: then only what is stored can be had.
+  Target target() const noexcept { return toolchain_->target(); }
+
+  /// False in strict mode and on a machine without the compiler: then only what is stored can be had.
   bool can_compile() const;
 
  private:
@@ -42,12 +44,13 @@ class Builder {
   std::optional<cache::Found> find(Request& request);
   bool is_current(const cache::Found& found) const;
   cache::Found compile(const Request& request, const std::string& config_file);
-  cache::Entry compile_entry(const Request& request, const cuda::Nvrtc& nvrtc) const;
+  cache::Entry compile_entry(const Request& request) const;
   [[noreturn]] void refuse_miss(const Request& request, const std::string& config_file, const std::string& why) const;
-  void refuse_spills(const Request& request, const cuda::CompiledCubin& compiled) const;
+  void refuse_spills(const Request& request, const Compiled& compiled) const;
 
   EngineOptions options_;
   Logger log_;
+  std::shared_ptr<const Toolchain> toolchain_;
   std::optional<Templates> overrides_;
   cache::Cache cache_;
 };

@@ -53,6 +53,7 @@ static_assert(status_of(ErrorCode::compile) == MOEGEN_ERROR_COMPILE);
 static_assert(status_of(ErrorCode::cache) == MOEGEN_ERROR_CACHE);
 static_assert(status_of(ErrorCode::driver) == MOEGEN_ERROR_DRIVER);
 static_assert(status_of(ErrorCode::internal) == MOEGEN_ERROR_INTERNAL);
+static_assert(status_of(ErrorCode::kernel) == MOEGEN_ERROR_KERNEL);
 
 /// The last failure of one thread. `message` points into `text`, or to a literal when there was no memory for it.
 struct Failure {
@@ -86,6 +87,8 @@ int guarded(Work&& work) noexcept {
     return MOEGEN_OK;
   } catch (const moegen::CompileError& error) {
     return remember(status_of(error.code()), error.what(), error.log());
+  } catch (const moegen::KernelError& error) {
+    return remember(status_of(error.code()), error.what(), error.text());
   } catch (const Error& error) {
     return remember(status_of(error.code()), error.what());
   } catch (const std::bad_alloc&) {
@@ -104,7 +107,7 @@ void require(const T* pointer, const char* function, const char* argument) {
 
 /// The caller's struct, as far as its header knew it; the rest is zero.
 moegen_options read_options(const moegen_options& given) {
-  constexpr std::size_t kFirstVersion = sizeof(moegen_options);
+  constexpr std::size_t kFirstVersion = offsetof(moegen_options, target);
   if (given.struct_size < kFirstVersion)
     throw Error(ErrorCode::config, fmt::format("moegen_engine_create: options.struct_size is {}; allowed {} or more",
                                                given.struct_size, kFirstVersion));
@@ -137,6 +140,20 @@ void set_log(EngineOptions& options, const moegen_options& given) {
   };
 }
 
+void set_target(EngineOptions& options, const moegen_options& given) {
+  if (given.target < MOEGEN_TARGET_DEFAULT || given.target > MOEGEN_TARGET_CPU)
+    refuse_option("target", given.target, "0 (default), 1 (cuda), 2 (cpu)");
+  if (given.cpu_check < MOEGEN_DEFAULT || given.cpu_check > MOEGEN_OFF)
+    refuse_option("cpu_check", given.cpu_check, "0 (default), 1 (on), 2 (off)");
+  if (given.target == MOEGEN_TARGET_CPU) options.target = moegen::Target::cpu;
+  options.cpu.check = given.cpu_check == MOEGEN_ON;
+  if (given.cpu_arch) options.cpu.arch = given.cpu_arch;
+  if (given.cpu_schedule_seed == 0) return;
+  options.cpu.schedule = moegen::Schedule::chaos;
+  options.cpu.async_timing = moegen::AsyncTiming::random;
+  options.cpu.seed = given.cpu_schedule_seed;
+}
+
 void set_packs(EngineOptions& options, const moegen_options& given) {
   if (given.num_packs == 0) return;
   require(given.packs, "moegen_engine_create", "options.packs");
@@ -157,6 +174,7 @@ EngineOptions engine_options(const moegen_options* given) {
   set_packs(options, wanted);
   set_jit(options, wanted.jit);
   set_log(options, wanted);
+  set_target(options, wanted);
   return options;
 }
 

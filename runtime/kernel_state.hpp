@@ -1,58 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernel::State: everything that a launch reads, laid out by Engine so that a launch only reads.
+// Kernel::State: everything that a launch reads, laid out when the kernel is made ready so that a launch only reads.
+// Each target has its own (cuda/loaded_kernel.hpp, cpu/launcher/loaded_kernel.hpp).
 #pragma once
 
-#include <array>
-#include <atomic>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include <moegen/family.hpp>
 #include <moegen/kernel.hpp>
 #include <moegen/plan.hpp>
-
-#include "cuda/driver.hpp"
-#include "cuda/module.hpp"
+#include <moegen/target.hpp>
 
 namespace moegen {
 
-/// Ordinals that one process can use. A fixed table, so that a launch finds its device without a lock.
-inline constexpr int kMaxDevices = 64;
-
-/// One entry point as cuLaunchKernelEx wants it.
-struct LaunchableEntry {
-  cuda::FunctionHandle function = nullptr;  ///< the CUkernel, which the driver takes in place of a CUfunction
-  unsigned int threads = 0;
-  unsigned int dynamic_shared_bytes = 0;
-  bool cooperative = false;
-  bool dependent_launch = false;
-};
-
-/// What Engine::get found out about one device; read only after `ready` was seen.
-struct DeviceSlot {
-  std::atomic<bool> ready{false};
-  LaunchDevice facts;
-};
-
 struct Kernel::State {
-  State(Plan made_plan, const Family& made_family, std::string made_label, cuda::Module loaded);
+  State(Plan made_plan, const Family& made_family, std::string made_label)
+      : plan(std::move(made_plan)),
+        family(made_family),
+        label(std::move(made_label)),
+        constants(family.constants(plan)) {}
+  virtual ~State() = default;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
 
-  /// Prepares `device`, whose context is current. Not thread-safe: Engine calls it under its load lock.
-  void prepare(const cuda::DeviceInfo& device);
-  bool is_prepared(int ordinal) const noexcept;
-  /// Facts of the calling thread's current device. Throws: driver where there is none or it was never prepared.
-  const LaunchDevice& current_device() const;
-  /// Launches on `stream`; `args` was checked. Throws: driver.
-  void launch(const Launch& what, const void* args, CUstream_st* stream) const;
+  virtual Target target() const noexcept = 0;
+  /// Facts of the device that the calling thread would launch on. Throws: driver where there is none or it was never
+  /// prepared.
+  virtual const LaunchDevice& current_device() const = 0;
+  /// Launches; `args` was checked and there is work. Throws: driver; kernel (CPU target only).
+  virtual void launch(const Launch& what, const void* args, CUstream_st* stream) const = 0;
 
   const Plan plan;
   const Family& family;
   const std::string label;  ///< "create_indices of 'deepseek_v3' for sm_90a"
   const LaunchConstants constants;
-  const cuda::Driver& driver;
-  const cuda::Module module;
-  std::vector<LaunchableEntry> entries;
-  std::array<DeviceSlot, kMaxDevices> devices;
 };
 
 }  // namespace moegen

@@ -7,7 +7,7 @@
 
 #include <moegen/error.hpp>
 
-#include "cuda/shared_library.hpp"
+#include "shared_library.hpp"
 
 namespace moegen::cuda {
 namespace {

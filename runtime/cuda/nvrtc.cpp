@@ -13,7 +13,7 @@
 
 #include "cuda/nvrtc_api.hpp"
 #include "cuda/resource_report.hpp"
-#include "cuda/shared_library.hpp"
+#include "shared_library.hpp"
 
 namespace moegen::cuda {
 

@@ -14,7 +14,7 @@
 
 #include "cache/cache.hpp"
 #include "cache/pack.hpp"
-#include "kernel_state.hpp"
+#include "cuda/loaded_kernel.hpp"
 #include "runtime/engine_support.hpp"
 
 using namespace moegen;
@@ -48,7 +48,8 @@ void check_last_launch(const Kernel& kernel, const create_indices::Args& args, c
   const Launch wanted = find_family("create_indices")->launch(kernel.state().constants, device, &args);
   const EntryPlan& entry = kernel.plan().entries.at(static_cast<std::size_t>(wanted.entry));
   const fake::Launch& got = fake::last_launch();
-  CHECK(got.kernel == kernel.state().module.kernels().at(static_cast<std::size_t>(wanted.entry)));
+  const auto& loaded = static_cast<const cuda::LoadedKernel&>(kernel.state());
+  CHECK(got.kernel == loaded.module().kernels().at(static_cast<std::size_t>(wanted.entry)));
   CHECK(got.grid == wanted.grid);
   CHECK(got.block == static_cast<unsigned int>(entry.threads));
   CHECK(got.shared == static_cast<unsigned int>(entry.dynamic_shared_bytes));

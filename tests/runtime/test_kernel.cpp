@@ -15,7 +15,7 @@
 #include "cuda/device.hpp"
 #include "cuda/module.hpp"
 #include "fakes/fake_cuda.hpp"
-#include "kernel_state.hpp"
+#include "cuda/loaded_kernel.hpp"
 
 using namespace moegen;
 
@@ -105,9 +105,9 @@ cuda::Module load(const Plan& plan, std::string_view compiler = "nvrtc-13.0") {
                             plan);
 }
 
-std::shared_ptr<Kernel::State> loaded() {
+std::shared_ptr<cuda::LoadedKernel> loaded() {
   const Plan plan = toy_plan();
-  return std::make_shared<Kernel::State>(plan, kToy, kLabel, load(plan));
+  return std::make_shared<cuda::LoadedKernel>(plan, kToy, kLabel, load(plan));
 }
 
 /// A kernel that is ready on `device`.
@@ -117,6 +117,8 @@ Kernel ready(int device = 0) {
   state->prepare(cuda::device_info(device));
   return Kernel(std::move(state));
 }
+
+const cuda::LoadedKernel& of(const Kernel& kernel) { return static_cast<const cuda::LoadedKernel&>(kernel.state()); }
 
 struct Fresh {
   Fresh() {
@@ -149,7 +151,7 @@ TEST_CASE_FIXTURE(Fresh, "a launch has the plan's block, shared memory and grid,
   CHECK(launch.block == 128);
   CHECK(launch.shared == 0);
   CHECK(launch.num_attributes == 0);
-  CHECK(launch.kernel == kernel.state().module.kernels()[0]);
+  CHECK(launch.kernel == of(kernel).module().kernels()[0]);
   CHECK(std::memcmp(launch.args.data(), &args, sizeof args) == 0);
 }
 
@@ -256,7 +258,7 @@ TEST_CASE_FIXTURE(Fresh, "workspace is the family's to say, and none where it sa
   Family silent = kToy;
   silent.workspace_bytes = nullptr;
   const Plan plan = toy_plan();
-  auto state = std::make_shared<Kernel::State>(plan, silent, kLabel, load(plan));
+  auto state = std::make_shared<cuda::LoadedKernel>(plan, silent, kLabel, load(plan));
   CHECK(Kernel(std::move(state)).workspace_bytes(&args, sizeof args) == 0);
 }
 
@@ -294,10 +296,10 @@ TEST_CASE_FIXTURE(Fresh, "preparing sets shared memory and cluster attributes an
   CHECK(fake::cuda().attributes ==
         std::vector<std::string>{"moegen_cluster@1:8=100000", "moegen_cluster@1:14=1", "moegen_grid@1:8=1024"});
   CHECK(fake::num_functions_loaded() == 3);
-  CHECK(kernel.state().is_prepared(1));
-  CHECK_FALSE(kernel.state().is_prepared(0));
-  CHECK_FALSE(kernel.state().is_prepared(-1));
-  CHECK_FALSE(kernel.state().is_prepared(kMaxDevices));
+  CHECK(of(kernel).is_prepared(1));
+  CHECK_FALSE(of(kernel).is_prepared(0));
+  CHECK_FALSE(of(kernel).is_prepared(-1));
+  CHECK_FALSE(of(kernel).is_prepared(cuda::kMaxDevices));
 }
 
 TEST_CASE_FIXTURE(Fresh, "a device is prepared once") {
@@ -370,7 +372,7 @@ TEST_CASE_FIXTURE(Fresh, "every library that was loaded is unloaded, also after 
 TEST_CASE_FIXTURE(Fresh, "a device beyond the table is unsupported") {
   auto state = loaded();
   cuda::DeviceInfo far = cuda::device_info(0);
-  far.ordinal = kMaxDevices;
+  far.ordinal = cuda::kMaxDevices;
   CHECK(refusal(ErrorCode::unsupported, [&] { state->prepare(far); }) ==
         "toy of 'unit' for sm_90a: device 64 (Fake H200, sm_90) is beyond the 64 devices that one process can use");
 }

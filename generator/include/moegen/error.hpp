@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one exception type of moegen; see docs/errors in design: thrown while building, never while launching.
+// The one exception type of moegen. A launch throws only for arguments that are wrong, or what the driver refuses.
 #pragma once
 
 #include <stdexcept>
@@ -16,6 +16,7 @@ enum class ErrorCode {
   cache,        ///< an explicit cache or pack operation failed; ordinary lookups degrade instead (exit 1)
   driver,       ///< a CUDA driver call failed (exit 1)
   internal,     ///< a broken invariant of moegen itself (exit 70)
+  kernel,       ///< a kernel did something wrong on the CPU target: deadlock, race, bad access (exit 1)
 };
 
 /// Name of `code` as it appears in messages and JSON, e.g. "unsupported".

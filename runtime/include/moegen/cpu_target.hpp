@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include <moegen/error.hpp>
+
 namespace moegen {
 
 /// In which order the threads of a kernel run.
@@ -30,6 +32,7 @@ struct CpuOptions {
   AsyncTiming async_timing = AsyncTiming::late;
   std::uint64_t seed = 1;  ///< of Schedule::chaos and AsyncTiming::random
   bool check = false;      ///< memory and race checks; four to ten times slower
+  std::string arch = "sm_90a";  ///< the GPU that is modelled: its limits, and which code of a kernel is taken
   int num_sms = 16;        ///< multiprocessors of the modelled GPU: what plans see, and the most co-resident blocks
   std::size_t max_reports = 16;  ///< findings of one launch that are kept
 };
@@ -61,6 +64,18 @@ struct CpuReport {
   std::vector<CpuParty> parties;  ///< the culprit first; races have two, deadlocks one for each group of waiters
   std::uint64_t repeats = 0;      ///< further findings of the same kind at the same places
   std::string text() const;       ///< everything, several lines
+};
+
+/// What Kernel::run throws on the CPU target when the kernel did something wrong. `what()` is one line: the label and the
+/// first finding.
+class KernelError : public Error {
+ public:
+  KernelError(const std::string& label, std::vector<CpuReport> reports);  ///< `reports` is not empty
+  const std::vector<CpuReport>& reports() const noexcept { return reports_; }
+  std::string text() const;  ///< every report in full
+
+ private:
+  std::vector<CpuReport> reports_;
 };
 
 /// Memory that kernels on the CPU target may use, 256-byte aligned and known by name to the checks.

@@ -12,8 +12,10 @@
 #include <vector>
 
 #include <moegen/config.hpp>
+#include <moegen/cpu_target.hpp>
 #include <moegen/kernel.hpp>
 #include <moegen/plan.hpp>
+#include <moegen/target.hpp>
 
 namespace moegen {
 
@@ -26,6 +28,8 @@ enum class LogLevel { off, warning, info, debug };
 /// How an Engine works. `from_environment` reads MOEGEN_CACHE_DIR, MOEGEN_PACKS, MOEGEN_JIT, MOEGEN_LOG and
 /// MOEGEN_TEMPLATE_DIR once and strictly.
 struct EngineOptions {
+  Target target = Target::cuda;
+  CpuOptions cpu;                  ///< of the CPU target
   std::filesystem::path cache_dir;  ///< empty: $XDG_CACHE_HOME/moegen, else $HOME/.cache/moegen, else memory only
   std::vector<std::filesystem::path> packs;  ///< read-only pack files, searched before the user cache
   bool jit = true;                           ///< false = strict mode: a miss is an error

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include <moegen/plan.hpp>
+#include <moegen/target.hpp>
 
 struct CUstream_st;  // cuda.h's CUstream is a pointer to this
 
@@ -18,8 +19,10 @@ class Kernel {
  public:
   /// Launches on `stream` of the calling thread's current context. Allocates nothing, locks nothing, reads no
   /// environment and never synchronises. Where the arguments describe no work (zero tokens), launches nothing.
+  /// On the CPU target: runs to its end before it returns, `stream` is not looked at, pointers are the host's, and it
+  /// may allocate.
   /// Throws: config if an argument is wrong (null or misaligned pointer, negative count), naming it;
-  ///         driver if the launch is refused.
+  ///         driver if the launch is refused; kernel (KernelError) for what the CPU target found.
   template <class Args>
   void run(const Args& args, CUstream_st* stream) const {
     static_assert(std::is_trivially_copyable_v<Args>);
@@ -34,6 +37,7 @@ class Kernel {
   std::size_t workspace_bytes(const void* args, std::size_t args_bytes) const;
 
   const Plan& plan() const noexcept;
+  Target target() const noexcept;
 
   struct State;
   explicit Kernel(std::shared_ptr<const State> state) : state_(std::move(state)) {}

@@ -30,10 +30,15 @@ typedef enum moegen_status {
   MOEGEN_ERROR_COMPILE = 3,     /* the compiler refused a source text; moegen_last_log() has its log */
   MOEGEN_ERROR_CACHE = 4,       /* a pack or cache operation failed */
   MOEGEN_ERROR_DRIVER = 5,      /* a CUDA driver call failed */
-  MOEGEN_ERROR_INTERNAL = 6     /* a bug of moegen, or out of host memory */
+  MOEGEN_ERROR_INTERNAL = 6,    /* a bug of moegen, or out of host memory */
+  MOEGEN_ERROR_KERNEL = 7       /* CPU target: a kernel did something wrong; moegen_last_log() has the whole report */
 } moegen_status;
 
 typedef enum moegen_switch { MOEGEN_DEFAULT = 0, MOEGEN_ON = 1, MOEGEN_OFF = 2 } moegen_switch;
+
+/* Where an engine's kernels run. On the CPU target device memory is host memory, streams are ignored and a launch runs to
+ * its end; see docs/cpu_target.md. */
+typedef enum moegen_target { MOEGEN_TARGET_DEFAULT = 0, MOEGEN_TARGET_CUDA = 1, MOEGEN_TARGET_CPU = 2 } moegen_target;
 
 typedef enum moegen_log_level {
   MOEGEN_LOG_DEFAULT = 0,
@@ -58,6 +63,11 @@ typedef struct moegen_options {
   /* Called from any thread with a moegen_log_level (2..4) and one line without a newline. Default: standard error. */
   void (*log)(void* log_user, int level, const char* message);
   void* log_user;
+  /* From here on: fields of the second version. */
+  int target;                 /* moegen_target; default: cuda */
+  int cpu_check;              /* moegen_switch; CPU target: memory and race checks; default off */
+  uint64_t cpu_schedule_seed; /* CPU target: 0 = fair schedule, else the seed of a chaotic one */
+  const char* cpu_arch;       /* CPU target: the GPU that is modelled; default "sm_90a" */
 } moegen_options;
 
 typedef struct moegen_engine moegen_engine; /* finds, compiles and loads kernels; one serves all devices */
@@ -72,7 +82,8 @@ MOEGEN_API const char* moegen_version(void);
 /* What went wrong in the last call of this thread that failed; "" before the first. Valid until the next call of this
  * thread that fails. */
 MOEGEN_API const char* moegen_last_error(void);
-/* The compiler's log of that failure if it was MOEGEN_ERROR_COMPILE, else "". Same lifetime. */
+/* The compiler's log of that failure if it was MOEGEN_ERROR_COMPILE, the findings in full if it was MOEGEN_ERROR_KERNEL,
+ * else "". Same lifetime. */
 MOEGEN_API const char* moegen_last_log(void);
 
 /* `options` may be null: everything from the environment. Needs no driver and no GPU. */

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-namespace moegen::cuda {
+namespace moegen {
 
 /// A library opened with RTLD_NOW | RTLD_LOCAL. Never closed: NVRTC and the driver register exit handlers, and code of
 /// theirs may still run on other threads.
@@ -29,4 +29,4 @@ class SharedLibrary {
 /// Folder of the executable or library that contains this code; empty if the loader cannot tell.
 std::string folder_of_this_code();
 
-}  // namespace moegen::cuda
+}  // namespace moegen

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cuda/shared_library.hpp"
+#include "shared_library.hpp"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <system_error>
 
-namespace moegen::cuda {
+namespace moegen {
 namespace {
 
 std::string resolved_path(void* handle, const std::string& asked) {
@@ -45,4 +45,4 @@ std::string folder_of_this_code() {
   return error ? "" : path.parent_path().string();
 }
 
-}  // namespace moegen::cuda
+}  // namespace moegen

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/launcher/clang_toolchain.hpp"
+
+#include <utility>
+
+#include <fmt/core.h>
+
+#include <moegen/error.hpp>
+
+#include "cpu/launcher/library.hpp"
+#include "cpu/target.hpp"
+
+namespace moegen::cpu {
+namespace {
+
+std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
+
+}  // namespace
+
+std::vector<std::string> ClangToolchain::flags(const Arch&) const { return {check_ ? "--check" : "--no-check"}; }
+
+bool ClangToolchain::available(std::string* why) const { return load_target(why) != nullptr; }
+
+std::string ClangToolchain::version() const { return load_target()->version(); }
+
+bool ClangToolchain::is_current(std::string_view version) const {
+  const Target* target = load_target();
+  return target && target->version() == version;
+}
+
+Compiled ClangToolchain::compile(std::string_view source, const std::string& file_name, const Arch& arch,
+                                 const std::vector<std::string>& entries) const {
+  CompiledObject made = load_target()->compile(
+      {.source = source, .file_name = file_name, .arch = arch, .entries = entries, .check = check_});
+  if (made.object.empty())
+    throw CompileError(fmt::format("{} for the CPU target: {}", file_name, first_line(made.log)), std::string(source),
+                       std::move(made.log));
+  return {std::move(made.object), std::move(made.resources), std::move(made.log)};
+}
+
+}  // namespace moegen::cpu

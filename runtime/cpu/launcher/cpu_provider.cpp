@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/launcher/cpu_provider.hpp"
+
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include <moegen/arch.hpp>
+#include <moegen/error.hpp>
+
+#include "cpu/launcher/library.hpp"
+#include "cpu/launcher/loaded_kernel.hpp"
+#include "cpu/target.hpp"
+
+namespace moegen::cpu {
+namespace {
+
+const Target& required_target(const std::string& label) {
+  std::string why;
+  if (const Target* target = load_target(&why)) return *target;
+  throw Error(ErrorCode::unsupported, fmt::format("{}: {}", label, why));
+}
+
+std::vector<std::string> names_of(const Plan& plan) {
+  std::vector<std::string> names;
+  for (const EntryPlan& entry : plan.entries) names.push_back(entry.name);
+  return names;
+}
+
+}  // namespace
+
+std::shared_ptr<const Kernel::State> Provider::make_ready(const Config& config, std::string_view name, int) {
+  Plan plan = make_plan(config, name, find_arch(options_.arch));
+  std::string label = label_of(plan);
+  const Target& target = required_target(label);
+  const cache::Found built = builder_.build(plan, file_of(config));
+  std::string why;
+  auto program = target.load(built.entry->payload, names_of(plan), why);
+  if (!program)
+    throw Error(ErrorCode::internal, fmt::format("{}: the object of {} cannot be loaded: {}", label,
+                                                 built.entry->compiler, why));
+  const Family& family = family_of(plan);
+  return std::make_shared<LoadedKernel>(std::move(plan), family, std::move(label), target, std::move(program),
+                                        options_);
+}
+
+}  // namespace moegen::cpu

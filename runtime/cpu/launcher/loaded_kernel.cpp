@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/launcher/loaded_kernel.hpp"
+
+#include <bit>
+#include <utility>
+
+#include "cpu/buffers.hpp"
+#include "cpu/target.hpp"
+
+namespace moegen::cpu {
+namespace {
+
+/// What the modelled GPU has for `plan`: a cluster cannot be larger than what is resident together.
+LaunchDevice modelled_device(const Plan& plan, const CpuOptions& options) {
+  const auto resident = std::bit_floor(static_cast<std::uint32_t>(options.num_sms));
+  const auto largest = static_cast<std::uint32_t>(plan.arch.max_cluster);
+  return {.num_sms = options.num_sms, .max_cluster = plan.arch.clusters ? std::min(resident, largest) : 1};
+}
+
+}  // namespace
+
+LoadedKernel::LoadedKernel(Plan made_plan, const Family& made_family, std::string made_label, const Target& target,
+                           std::shared_ptr<const Program> program, const CpuOptions& options)
+    : State(std::move(made_plan), made_family, std::move(made_label)),
+      target_(target),
+      program_(std::move(program)),
+      options_(options),
+      device_(modelled_device(plan, options)) {}
+
+void LoadedKernel::launch(const Launch& what, const void* args, CUstream_st*) const {
+  const EntryPlan& entry = plan.entries[static_cast<std::size_t>(what.entry)];
+  void* parameters[] = {const_cast<void*>(args)};
+  LaunchRequest request;
+  request.program = program_.get();
+  request.entry = entry.name;
+  request.label = label;
+  request.arch = plan.arch;
+  request.num_sms = options_.num_sms;
+  request.grid[0] = what.grid;
+  request.block[0] = static_cast<std::uint32_t>(entry.threads);
+  request.cluster = what.cluster;
+  request.dynamic_shared_bytes = static_cast<std::uint32_t>(entry.dynamic_shared_bytes);
+  request.max_threads = entry.threads;
+  request.cooperative = entry.cooperative;
+  request.parameters = parameters;
+  request.options = options_;
+  request.buffers = &Buffers::process();
+  LaunchOutcome outcome = target_.launch(request);
+  if (!outcome.reports.empty()) throw KernelError(label, std::move(outcome.reports));
+}
+
+}  // namespace moegen::cpu
