@@ -14,12 +14,12 @@ namespace {
 constexpr std::size_t kIdSets = 8;
 
 struct Memory {
-  std::vector<cuda::DeviceBuffer> ids;
+  std::vector<verify::Memory> ids;
   cuda::DeviceBuffer order, starts, restore, experts, stats, scales, workspace;
 };
 
-cuda::DeviceBuffer uniform_ids(const ConfigFields& fields, std::int64_t num_pairs, std::uint64_t seed) {
-  return verify::upload_ids(fields, verify::make_ids(fields, {num_pairs, verify::IdPattern::uniform, seed}));
+verify::Memory uniform_ids(const ConfigFields& fields, std::int64_t num_pairs, std::uint64_t seed) {
+  return verify::upload_ids(Target::cuda, fields, verify::make_ids(fields, {num_pairs, verify::IdPattern::uniform, seed}));
 }
 
 cuda::DeviceBuffer words(std::int64_t count) { return cuda::DeviceBuffer(4 * static_cast<std::size_t>(count)); }

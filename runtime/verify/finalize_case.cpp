@@ -16,6 +16,7 @@
 #include "reference/finalize.hpp"
 #include "reference/number.hpp"
 #include "verify/guarded_buffer.hpp"
+#include "verify/memory.hpp"
 #include "verify/parallel.hpp"
 #include "verify/random.hpp"
 
@@ -32,9 +33,9 @@ constexpr std::int64_t kSparseBytes = 5'000'000'000;  // of `down` in a sparse c
 struct Tensor {
   Dtype dtype = Dtype::float32;
   std::vector<char> host;
-  cuda::DeviceBuffer device;
+  Memory device;
 
-  void upload() { device = cuda::DeviceBuffer::of(host); }
+  void upload(Target target, const std::string& name) { device = Memory::of(target, name, host); }
 };
 
 std::size_t bytes_of(Dtype dtype, std::int64_t count) { return static_cast<std::size_t>(count * bits(dtype) / 8); }
@@ -114,7 +115,7 @@ struct Inputs {
   std::vector<Tensor> named;
   std::vector<std::uint32_t> restore;     // in terms of rows in use
   std::int64_t rows = 0, row_stride = 1;  // device row = stride * row
-  cuda::DeviceBuffer restore_device;
+  Memory restore_device;
 };
 
 std::int64_t named_count(const ExpressionInput& input, std::int64_t tokens, std::int64_t width) {
@@ -123,10 +124,10 @@ std::int64_t named_count(const ExpressionInput& input, std::int64_t tokens, std:
   return input.shape == "scalar" ? 1 : tokens * width;
 }
 
-void upload_down(const ConfigFields& fields, Inputs& in) {
+void upload_down(Target target, const ConfigFields& fields, Inputs& in) {
   const std::size_t row_bytes = bytes_of(in.down.dtype, fields.expert_hidden);
   const std::int64_t device_rows = in.rows * in.row_stride + kUnusedRows;
-  in.down.device = cuda::DeviceBuffer(row_bytes * static_cast<std::size_t>(device_rows));
+  in.down.device = Memory(target, "down", row_bytes * static_cast<std::size_t>(device_rows));
   in.down.device.fill(0xFF);  // NaN in every row that is not named
   if (in.row_stride == 1) return in.down.device.upload(in.down.host.data(), in.down.host.size());
   for (std::int64_t row = 0; row < in.rows; ++row)
@@ -134,14 +135,14 @@ void upload_down(const ConfigFields& fields, Inputs& in) {
                           static_cast<std::size_t>(row * in.row_stride) * row_bytes);
 }
 
-void upload_restore(Inputs& in) {
+void upload_restore(Target target, Inputs& in) {
   std::vector<std::uint32_t> restore = in.restore;
   for (std::uint32_t& row : restore)
     if (row != kNone) row = static_cast<std::uint32_t>(row * in.row_stride);
-  in.restore_device = cuda::DeviceBuffer::of(restore);
+  in.restore_device = Memory::of(target, "restore", restore);
 }
 
-Inputs make_inputs(const Config& config, const FinalizeCase& c) {
+Inputs make_inputs(Target target, const Config& config, const FinalizeCase& c) {
   const ConfigFields& fields = config.fields();
   const std::int64_t width = fields.expert_hidden, cells = c.num_tokens * width;
   Inputs in;
@@ -162,10 +163,16 @@ Inputs make_inputs(const Config& config, const FinalizeCase& c) {
     for (const ExpressionInput& input : fields.finalize.epilogue->inputs)
       in.named.push_back(
           random_tensor(input.dtype, named_count(input, c.num_tokens, width), c.seed + 11 + in.named.size()));
-  for (Tensor* tensor : {&in.weights, &in.x, &in.ids, &in.residual, &in.shared, &in.gate, &in.bias}) tensor->upload();
-  for (Tensor& tensor : in.named) tensor.upload();
-  upload_down(fields, in);
-  upload_restore(in);
+  in.weights.upload(target, "weights");
+  in.x.upload(target, "x");
+  in.ids.upload(target, "topk_ids");
+  in.residual.upload(target, "residual");
+  in.shared.upload(target, "shared");
+  in.gate.upload(target, "shared_gate");
+  in.bias.upload(target, "bias");
+  for (std::size_t i = 0; i < in.named.size(); ++i) in.named[i].upload(target, fmt::format("inputs[{}]", i));
+  upload_down(target, fields, in);
+  upload_restore(target, in);
   return in;
 }
 
@@ -264,12 +271,10 @@ std::int64_t host_bytes(const Config& config, const FinalizeCase& c) {
 }
 
 std::optional<std::string> run_case(const Kernel& kernel, const Config& config, const FinalizeCase& c) {
-  const Inputs in = make_inputs(config, c);
-  const GuardedBuffer output("output", bytes_of(config->finalize.output, c.num_tokens * config->expert_hidden),
+  const Inputs in = make_inputs(kernel.target(), config, c);
+  const GuardedBuffer output(kernel.target(), "output", bytes_of(config->finalize.output, c.num_tokens * config->expert_hidden),
                              GuardedBuffer::kFloatPoison);
-  const cuda::Stream stream;
-  kernel.run(make_args(config.fields(), in, output, c.num_tokens), stream.get());
-  stream.synchronize();
+  run_to_end(kernel, make_args(config.fields(), in, output, c.num_tokens));
   if (auto wrong = compare(config.fields(), in, output, c.num_tokens)) return fmt::format("{}: {}", c.name(), *wrong);
   return std::nullopt;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One case of finalize: tensors of a certain kind, run on the device and compared element by element.
+// One case of finalize: tensors of a certain kind, run on a target and compared element by element.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct FinalizeCase {
 /// Bytes of host memory that a case takes, about.
 std::int64_t host_bytes(const Config& config, const FinalizeCase& finalize_case);
 
-/// Runs `kernel` (finalize of `config`) on the current device. Returns the first element out of tolerance, or nothing.
+/// Runs `kernel` (finalize of `config`) on its target. Returns the first element out of tolerance, or nothing.
 /// Tolerance: half an ulp of the output and the bound of reference::finalize_row.
 std::optional<std::string> run_case(const Kernel& kernel, const Config& config, const FinalizeCase& finalize_case);
 

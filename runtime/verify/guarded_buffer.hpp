@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device memory for an output under test: poisoned before use, with canaries on both sides.
+// Memory for an output under test: poisoned before use, with canaries on both sides.
 #pragma once
 
 #include <cstddef>
@@ -7,17 +7,17 @@
 #include <string>
 #include <vector>
 
-#include "cuda/device.hpp"
+#include "verify/memory.hpp"
 
 namespace moegen::verify {
 
-/// `bytes` of device memory, 256-byte aligned, between two guards. The poison (0xFF bytes) is NaN as a float and
+/// `bytes` of memory of a target, 256-byte aligned, between two guards. The poison (0xFF bytes) is NaN as a float and
 /// kNone - a plausible value - as an index, so index outputs use another one.
 class GuardedBuffer {
  public:
   static constexpr unsigned char kFloatPoison = 0xFF, kIndexPoison = 0xAB;
 
-  GuardedBuffer(std::string name, std::size_t bytes, unsigned char poison);
+  GuardedBuffer(Target target, std::string name, std::size_t bytes, unsigned char poison);
 
   template <class T = void>
   T* data() const noexcept {
@@ -38,7 +38,7 @@ class GuardedBuffer {
   std::string name_;
   std::size_t bytes_;
   unsigned char poison_;
-  cuda::DeviceBuffer memory_;
+  Memory memory_;
 };
 
 }  // namespace moegen::verify

@@ -75,19 +75,19 @@ std::optional<std::string> compare(const GuardedBuffer& got_buffer, const std::v
 }
 
 template <class T>
-GuardedBuffer output(std::string name, const std::vector<T>& want) {
-  return GuardedBuffer(std::move(name), want.size() * sizeof(T), GuardedBuffer::kIndexPoison);
+GuardedBuffer output(Target target, std::string name, const std::vector<T>& want) {
+  return GuardedBuffer(target, std::move(name), want.size() * sizeof(T), GuardedBuffer::kIndexPoison);
 }
 
 // The outputs of a run and what they should hold.
 struct Outputs {
-  explicit Outputs(const reference::Indices& want)
-      : order(output("token_expert_order", want.token_expert_order)),
-        starts(output("expert_start_indices", want.expert_start_indices)),
-        restore(output("restore_token_order", want.restore_token_order)),
-        ids(output("expert_ids", want.expert_ids)),
-        stats(output("expert_usage_stats", want.expert_usage_stats)),
-        scales(output("scales_offset", want.scales_offset)) {}
+  Outputs(Target target, const reference::Indices& want)
+      : order(output(target, "token_expert_order", want.token_expert_order)),
+        starts(output(target, "expert_start_indices", want.expert_start_indices)),
+        restore(output(target, "restore_token_order", want.restore_token_order)),
+        ids(output(target, "expert_ids", want.expert_ids)),
+        stats(output(target, "expert_usage_stats", want.expert_usage_stats)),
+        scales(output(target, "scales_offset", want.scales_offset)) {}
 
   void reset() const {
     for (const GuardedBuffer* buffer : {&order, &starts, &restore, &ids, &stats, &scales}) buffer->reset();
@@ -105,7 +105,7 @@ struct Outputs {
   GuardedBuffer order, starts, restore, ids, stats, scales;
 };
 
-create_indices::Args make_args(const ConfigFields& fields, const Outputs& out, const cuda::DeviceBuffer& ids,
+create_indices::Args make_args(const ConfigFields& fields, const Outputs& out, const Memory& ids,
                                std::int64_t num_pairs) {
   create_indices::Args args{};
   args.topk_ids = ids.data();
@@ -146,27 +146,26 @@ std::vector<std::int64_t> make_ids(const ConfigFields& fields, const IndicesCase
   return ids;
 }
 
-cuda::DeviceBuffer upload_ids(const ConfigFields& fields, const std::vector<std::int64_t>& ids) {
+Memory upload_ids(Target target, const ConfigFields& fields, const std::vector<std::int64_t>& ids) {
   const Dtype dtype = fields.indices.ids;
   std::vector<char> bytes(ids.size() * static_cast<std::size_t>(bits(dtype) / 8));
   for (std::size_t i = 0; i < ids.size(); ++i) reference::store_integer(dtype, bytes.data(), i, ids[i]);
-  return cuda::DeviceBuffer::of(bytes);
+  return Memory::of(target, "topk_ids", bytes);
 }
 
 std::optional<std::string> run_case(const Kernel& kernel, const Config& config, const IndicesCase& c) {
   const std::vector<std::int64_t> ids = make_ids(config.fields(), c);
   const reference::Indices want = reference::create_indices(config.fields(), ids);
-  const cuda::DeviceBuffer ids_on_device = upload_ids(config.fields(), ids);
-  const Outputs out(want);
+  const Target target = kernel.target();
+  const Memory ids_on_device = upload_ids(target, config.fields(), ids);
+  const Outputs out(target, want);
   create_indices::Args args = make_args(config.fields(), out, ids_on_device, c.num_pairs);
-  const cuda::DeviceBuffer workspace(kernel.workspace_bytes(&args, sizeof(args)));
+  const Memory workspace(target, "workspace", kernel.workspace_bytes(&args, sizeof(args)));
   if (workspace.size() > 0) workspace.fill(0);
   args.workspace = workspace.data();
-  const cuda::Stream stream;
   for (int round = 0; round < 2; ++round) {  // twice: the second finds the workspace as the first left it
     out.reset();
-    kernel.run(args, stream.get());
-    stream.synchronize();
+    run_to_end(kernel, args);
     if (auto wrong = out.compare_all(want)) return fmt::format("{}: {}", c.name(), *wrong);
   }
   return std::nullopt;

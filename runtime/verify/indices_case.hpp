@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One case of create_indices: ids of a certain kind, run on the device and compared exactly with the reference.
+// One case of create_indices: ids of a certain kind, run on a target and compared exactly with the reference.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include <moegen/config.hpp>
 #include <moegen/kernel.hpp>
 
-#include "cuda/device.hpp"
+#include "verify/memory.hpp"
 
 namespace moegen::verify {
 
@@ -38,10 +38,10 @@ struct IndicesCase {
 /// Ids as the config's dtype holds them.
 std::vector<std::int64_t> make_ids(const ConfigFields& fields, const IndicesCase& indices_case);
 
-/// `ids` in device memory, in the config's dtype.
-cuda::DeviceBuffer upload_ids(const ConfigFields& fields, const std::vector<std::int64_t>& ids);
+/// `ids` in the target's memory, in the config's dtype.
+Memory upload_ids(Target target, const ConfigFields& fields, const std::vector<std::int64_t>& ids);
 
-/// Runs `kernel` (create_indices of `config`) on the current device. Returns the first difference, or nothing.
+/// Runs `kernel` (create_indices of `config`) on its target. Returns the first difference, or nothing.
 std::optional<std::string> run_case(const Kernel& kernel, const Config& config, const IndicesCase& indices_case);
 
 }  // namespace moegen::verify

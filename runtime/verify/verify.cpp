@@ -3,12 +3,19 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include <fmt/core.h>
 
 #include <moegen/error.hpp>
+#include <moegen/shapes.hpp>
 
 #include "cuda/device.hpp"
 #include "verify/finalize_case.hpp"
 #include "verify/indices_case.hpp"
+#include "verify/scale.hpp"
 
 namespace moegen::verify {
 namespace {
@@ -16,63 +23,151 @@ namespace {
 // Cases above this would spend minutes on the host; they are tests/gpu's affair.
 constexpr std::int64_t kMostHostBytes = std::int64_t{1} << 30;
 
-std::vector<IndicesCase> indices_cases(const Options& options) {
-  constexpr std::array<std::int64_t, 8> kPairs = {0, 1, 11, 197, 2500, 20660, 100000, 524288};
+/// What is verified, where and for how long.
+struct Job {
+  Engine& engine;
+  const Config& config;
+  const Options& options;
+  bool on_cpu() const { return engine.options().target == Target::cpu; }
+};
+
+std::vector<IndicesCase> indices_cases(const Job& job) {
+  std::vector<std::int64_t> counts = {0, 1, 11, 197};
+  if (job.on_cpu())
+    counts.push_back(kMostCpuTokens * job.config->num_slots());
+  else
+    counts.insert(counts.end(), {2500, 20660, 100000, 524288});
   std::vector<IndicesCase> cases;
-  for (std::int64_t pairs : kPairs)
+  for (std::int64_t pairs : counts)
     for (IdPattern pattern : all_id_patterns())
-      if (!options.quick || pairs <= 2500) cases.push_back({pairs, pattern, options.seed + cases.size()});
+      if (!job.options.quick || pairs <= 2500) cases.push_back({pairs, pattern, job.options.seed + cases.size()});
   return cases;
 }
 
-std::vector<FinalizeCase> finalize_cases(const Config& config, const Options& options) {
-  constexpr std::array<std::int64_t, 6> kTokens = {0, 1, 7, 128, 4096, 16384};
+/// Sparse rows lie gigabytes apart: only a GPU's memory is worth that.
+bool is_worth_it(const Job& job, const FinalizeCase& c) {
+  const bool sparse = c.pattern == RowPattern::sparse;
+  if (sparse && (c.num_tokens != 7 || job.on_cpu() || job.options.quick)) return false;
+  if (job.options.quick && c.num_tokens > 128) return false;
+  return host_bytes(job.config, c) <= kMostHostBytes;
+}
+
+std::vector<FinalizeCase> finalize_cases(const Job& job) {
+  std::vector<std::int64_t> counts = {0, 1, 7, 128};
+  if (job.on_cpu())
+    counts.push_back(kMostCpuTokens);
+  else
+    counts.insert(counts.end(), {4096, 16384});
   std::vector<FinalizeCase> cases;
-  for (std::int64_t tokens : kTokens)
+  for (std::int64_t tokens : counts)
     for (RowPattern pattern : all_row_patterns()) {
-      const FinalizeCase next{tokens, pattern, options.seed + cases.size()};
-      const bool sparse = pattern == RowPattern::sparse;
-      if (host_bytes(config, next) > kMostHostBytes || (options.quick && (tokens > 128 || sparse))) continue;
-      if (!sparse || tokens == 7) cases.push_back(next);
+      const FinalizeCase next{tokens, pattern, job.options.seed + cases.size()};
+      if (is_worth_it(job, next)) cases.push_back(next);
     }
   return cases;
 }
 
+using Clock = std::chrono::steady_clock;
+
+/// When the kernel `index` of `count` has to have begun its last case.
+std::optional<Clock::time_point> deadline(Clock::time_point start, double budget_s, std::size_t index,
+                                          std::size_t count) {
+  if (budget_s <= 0) return std::nullopt;
+  const double share = budget_s * static_cast<double>(index + 1) / static_cast<double>(count);
+  return start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(share));
+}
+
+struct Failure {
+  std::string line, details;
+};
+
+std::string describe(const CpuOptions& schedule) {
+  if (schedule.schedule == Schedule::fair) return "";
+  return fmt::format(" (chaos, seed {})", schedule.seed);
+}
+
+/// Runs one case under one schedule.
 template <class Case>
-KernelVerdict run_cases(Engine& engine, const Config& config, const std::string& name, const std::vector<Case>& cases,
-                        const Options& options) {
-  const Kernel kernel = engine.get(config, name);
-  KernelVerdict verdict{name, cases.size(), 0, ""};
+std::optional<Failure> attempt(const Kernel& kernel, const Config& config, const Case& c, const std::string& suffix) {
+  try {
+    auto wrong = run_case(kernel, config, c);
+    if (!wrong) return std::nullopt;
+    return Failure{*wrong + suffix, ""};
+  } catch (const KernelError& error) {
+    return Failure{fmt::format("{}{}: {}", c.name(), suffix, error.what()), error.text()};
+  }
+}
+
+/// The kernel under every schedule asked for, and what to add to a failure's text.
+std::vector<std::pair<Kernel, std::string>> schedules_of(const Kernel& kernel, const Options& options) {
+  if (kernel.target() != Target::cpu || options.schedules.empty()) return {{kernel, ""}};
+  std::vector<std::pair<Kernel, std::string>> all;
+  for (const CpuOptions& schedule : options.schedules)
+    all.emplace_back(with_schedule(kernel, schedule), describe(schedule));
+  return all;
+}
+
+template <class Case>
+KernelVerdict run_cases(const Job& job, const std::string& name, const std::vector<Case>& cases,
+                        std::optional<Clock::time_point> end) {
+  const auto kernels = schedules_of(job.engine.get(job.config, name), job.options);
+  KernelVerdict verdict;
+  verdict.kernel = name;
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    if (options.progress) options.progress(name, cases[i].name(), i, cases.size());
-    const auto wrong = run_case(kernel, config, cases[i]);
-    if (!wrong) continue;
-    if (verdict.failed++ == 0) verdict.first_failure = *wrong;
+    if (end && Clock::now() > *end) {
+      verdict.left_out = cases.size() - i;
+      break;
+    }
+    if (job.options.progress) job.options.progress(name, cases[i].name(), i, cases.size());
+    ++verdict.cases;
+    for (const auto& [kernel, suffix] : kernels) {
+      auto failure = attempt(kernel, job.config, cases[i], suffix);
+      if (!failure) continue;
+      if (verdict.failed++ == 0) {
+        verdict.first_failure = std::move(failure->line);
+        verdict.details = std::move(failure->details);
+      }
+      break;
+    }
   }
   return verdict;
 }
 
-KernelVerdict verify_kernel(Engine& engine, const Config& config, const std::string& kernel, const Options& options) {
-  if (kernel == "create_indices") return run_cases(engine, config, kernel, indices_cases(options), options);
-  if (kernel == "finalize") return run_cases(engine, config, kernel, finalize_cases(config, options), options);
+KernelVerdict verify_kernel(const Job& job, const std::string& kernel, std::optional<Clock::time_point> end) {
+  if (kernel == "create_indices") return run_cases(job, kernel, indices_cases(job), end);
+  if (kernel == "finalize") return run_cases(job, kernel, finalize_cases(job), end);
   throw Error(ErrorCode::internal, "verify has no cases for kernel '" + kernel + "'");
+}
+
+void verify_kernels(const Job& job, Report& report) {
+  const auto kernels = job.options.kernels.empty() ? available_kernels_of(job.config) : job.options.kernels;
+  const Clock::time_point start = Clock::now();
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    report.kernels.push_back(
+        verify_kernel(job, kernels[i], deadline(start, job.options.budget_s, i, kernels.size())));
+    report.cases += report.kernels.back().cases;
+    report.failed += report.kernels.back().failed;
+  }
 }
 
 }  // namespace
 
 Report verify(Engine& engine, const Config& config, const Options& options) {
+  Report report;
+  if (engine.options().target == Target::cpu) {
+    const Scaled scaled = scaled_for_cpu(config);
+    report.device = fmt::format("CPU target, as {}", engine.options().cpu.arch);
+    report.scaled = scaled.changes;
+    verify_kernels({engine, scaled.config, options}, report);
+    return report;
+  }
   if (cuda::num_devices() == 0)
     throw Error(ErrorCode::unsupported,
-                "verify needs a CUDA device and found none; 'moegen doctor' says what is missing");
+                "verify needs a CUDA device and found none; 'moegen verify --target cpu' needs none, and 'moegen doctor' "
+                "says what is missing");
   const cuda::PrimaryContext context;
-  Report report;
   report.device = cuda::device_info(context.ordinal()).name;
-  const std::vector<std::string> kernels = options.kernels.empty() ? available_kernels_of(config) : options.kernels;
-  for (const std::string& kernel : kernels) {
-    report.kernels.push_back(verify_kernel(engine, config, kernel, options));
-    report.cases += report.kernels.back().cases;
-    report.failed += report.kernels.back().failed;
-  }
+  verify_kernels({engine, config, options}, report);
   return report;
 }
 

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/launcher/loaded_kernel.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <utility>
+
+#include <fmt/core.h>
+
+#include <moegen/error.hpp>
 
 #include "cpu/buffers.hpp"
 #include "cpu/target.hpp"
@@ -17,6 +22,13 @@ LaunchDevice modelled_device(const Plan& plan, const CpuOptions& options) {
   return {.num_sms = options.num_sms, .max_cluster = plan.arch.clusters ? std::min(resident, largest) : 1};
 }
 
+CpuOptions rescheduled(CpuOptions options, const CpuOptions& schedule) {
+  options.schedule = schedule.schedule;
+  options.async_timing = schedule.async_timing;
+  options.seed = schedule.seed;
+  return options;
+}
+
 }  // namespace
 
 LoadedKernel::LoadedKernel(Plan made_plan, const Family& made_family, std::string made_label, const Target& target,
@@ -26,6 +38,13 @@ LoadedKernel::LoadedKernel(Plan made_plan, const Family& made_family, std::strin
       program_(std::move(program)),
       options_(options),
       device_(modelled_device(plan, options)) {}
+
+LoadedKernel::LoadedKernel(const LoadedKernel& other, const CpuOptions& schedule)
+    : State(other.plan, other.family, other.label),
+      target_(other.target_),
+      program_(other.program_),
+      options_(rescheduled(other.options_, schedule)),
+      device_(other.device_) {}
 
 void LoadedKernel::launch(const Launch& what, const void* args, CUstream_st*) const {
   const EntryPlan& entry = plan.entries[static_cast<std::size_t>(what.entry)];
@@ -50,3 +69,16 @@ void LoadedKernel::launch(const Launch& what, const void* args, CUstream_st*) co
 }
 
 }  // namespace moegen::cpu
+
+namespace moegen {
+
+Kernel with_schedule(const Kernel& kernel, const CpuOptions& options) {
+  if (kernel.target() != Target::cpu)
+    throw Error(ErrorCode::config, fmt::format("{}: a kernel of the cuda target has no schedule to set; allowed those "
+                                               "of the cpu target",
+                                               kernel.state().label));
+  const auto& loaded = static_cast<const cpu::LoadedKernel&>(kernel.state());
+  return Kernel(std::make_shared<const cpu::LoadedKernel>(loaded, options));
+}
+
+}  // namespace moegen

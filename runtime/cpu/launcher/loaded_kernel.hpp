@@ -19,6 +19,9 @@ class LoadedKernel final : public Kernel::State {
   LoadedKernel(Plan made_plan, const Family& made_family, std::string made_label, const Target& target,
                std::shared_ptr<const Program> program, const CpuOptions& options);
 
+  /// The same kernel with another schedule.
+  LoadedKernel(const LoadedKernel& other, const CpuOptions& schedule);
+
   moegen::Target target() const noexcept override { return moegen::Target::cpu; }
   const LaunchDevice& current_device() const override { return device_; }
   void launch(const Launch& what, const void* args, CUstream_st* stream) const override;

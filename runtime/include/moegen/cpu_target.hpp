@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <moegen/error.hpp>
+#include <moegen/kernel.hpp>
 
 namespace moegen {
 
@@ -65,6 +66,10 @@ struct CpuReport {
   std::uint64_t repeats = 0;      ///< further findings of the same kind at the same places
   std::string text() const;       ///< everything, several lines
 };
+
+/// `kernel`, which is one of the CPU target, with another schedule: `options`' schedule, async_timing and seed count, the
+/// rest stays. Compiles nothing. Throws: config for a kernel of another target.
+Kernel with_schedule(const Kernel& kernel, const CpuOptions& options);
 
 /// What Kernel::run throws on the CPU target when the kernel did something wrong. `what()` is one line: the label and the
 /// first finding.
