@@ -7,6 +7,7 @@
 #include "bench/replay_timer.hpp"
 #include "bench/workload.hpp"
 #include "verify/indices_case.hpp"
+#include "verify/indices_problem.hpp"
 
 namespace moegen::bench {
 namespace {

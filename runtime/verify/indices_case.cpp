@@ -3,17 +3,12 @@
 
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include <fmt/format.h>
 
-#include <moegen/args/create_indices.h>
-#include <moegen/shapes.hpp>
-
-#include "reference/create_indices.hpp"
 #include "reference/number.hpp"
-#include "verify/guarded_buffer.hpp"
+#include "verify/indices_problem.hpp"
 #include "verify/random.hpp"
 
 namespace moegen::verify {
@@ -62,63 +57,6 @@ std::int64_t draw(const ConfigFields& fields, const IndicesCase& c, std::uint64_
   return 0;
 }
 
-template <class T>
-std::optional<std::string> compare(const GuardedBuffer& got_buffer, const std::vector<T>& want, std::string_view name) {
-  if (auto damage = got_buffer.damage()) return damage;
-  const std::vector<char> bytes = got_buffer.download();
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    T got;
-    std::memcpy(&got, bytes.data() + i * sizeof(T), sizeof(T));
-    if (got != want[i]) return fmt::format("{}[{}]: got {}, want {}", name, i, got, want[i]);
-  }
-  return std::nullopt;
-}
-
-template <class T>
-GuardedBuffer output(Target target, std::string name, const std::vector<T>& want) {
-  return GuardedBuffer(target, std::move(name), want.size() * sizeof(T), GuardedBuffer::kIndexPoison);
-}
-
-// The outputs of a run and what they should hold.
-struct Outputs {
-  Outputs(Target target, const reference::Indices& want)
-      : order(output(target, "token_expert_order", want.token_expert_order)),
-        starts(output(target, "expert_start_indices", want.expert_start_indices)),
-        restore(output(target, "restore_token_order", want.restore_token_order)),
-        ids(output(target, "expert_ids", want.expert_ids)),
-        stats(output(target, "expert_usage_stats", want.expert_usage_stats)),
-        scales(output(target, "scales_offset", want.scales_offset)) {}
-
-  void reset() const {
-    for (const GuardedBuffer* buffer : {&order, &starts, &restore, &ids, &stats, &scales}) buffer->reset();
-  }
-
-  std::optional<std::string> compare_all(const reference::Indices& want) const {
-    if (auto wrong = compare(starts, want.expert_start_indices, "expert_start_indices")) return wrong;
-    if (auto wrong = compare(ids, want.expert_ids, "expert_ids")) return wrong;
-    if (auto wrong = compare(stats, want.expert_usage_stats, "expert_usage_stats")) return wrong;
-    if (auto wrong = compare(scales, want.scales_offset, "scales_offset")) return wrong;
-    if (auto wrong = compare(restore, want.restore_token_order, "restore_token_order")) return wrong;
-    return compare(order, want.token_expert_order, "token_expert_order");
-  }
-
-  GuardedBuffer order, starts, restore, ids, stats, scales;
-};
-
-create_indices::Args make_args(const ConfigFields& fields, const Outputs& out, const Memory& ids,
-                               std::int64_t num_pairs) {
-  create_indices::Args args{};
-  args.topk_ids = ids.data();
-  args.token_expert_order = out.order.data<std::uint32_t>();
-  args.expert_start_indices = out.starts.data<std::uint32_t>();
-  args.restore_token_order = out.restore.data<std::uint32_t>();
-  args.expert_ids = out.ids.data<std::int32_t>();
-  args.expert_usage_stats = out.stats.data<std::uint32_t>();
-  args.scales_offset = fields.indices.scales_offset ? out.scales.data<std::uint32_t>() : nullptr;
-  args.num_pairs = num_pairs;
-  return args;
-}
-
 }  // namespace
 
 std::string_view to_string(IdPattern pattern) noexcept {
@@ -146,27 +84,12 @@ std::vector<std::int64_t> make_ids(const ConfigFields& fields, const IndicesCase
   return ids;
 }
 
-Memory upload_ids(Target target, const ConfigFields& fields, const std::vector<std::int64_t>& ids) {
-  const Dtype dtype = fields.indices.ids;
-  std::vector<char> bytes(ids.size() * static_cast<std::size_t>(bits(dtype) / 8));
-  for (std::size_t i = 0; i < ids.size(); ++i) reference::store_integer(dtype, bytes.data(), i, ids[i]);
-  return Memory::of(target, "topk_ids", bytes);
-}
-
 std::optional<std::string> run_case(const Kernel& kernel, const Config& config, const IndicesCase& c) {
-  const std::vector<std::int64_t> ids = make_ids(config.fields(), c);
-  const reference::Indices want = reference::create_indices(config.fields(), ids);
-  const Target target = kernel.target();
-  const Memory ids_on_device = upload_ids(target, config.fields(), ids);
-  const Outputs out(target, want);
-  create_indices::Args args = make_args(config.fields(), out, ids_on_device, c.num_pairs);
-  const Memory workspace(target, "workspace", kernel.workspace_bytes(&args, sizeof(args)));
-  if (workspace.size() > 0) workspace.fill(0);
-  args.workspace = workspace.data();
+  const IndicesProblem problem(kernel, config, make_ids(config.fields(), c));
   for (int round = 0; round < 2; ++round) {  // twice: the second finds the workspace as the first left it
-    out.reset();
-    run_to_end(kernel, args);
-    if (auto wrong = out.compare_all(want)) return fmt::format("{}: {}", c.name(), *wrong);
+    problem.reset();
+    run_to_end(kernel, problem.args());
+    if (auto wrong = problem.compare()) return fmt::format("{}: {}", c.name(), *wrong);
   }
   return std::nullopt;
 }

@@ -12,8 +12,6 @@
 #include <moegen/config.hpp>
 #include <moegen/kernel.hpp>
 
-#include "verify/memory.hpp"
-
 namespace moegen::verify {
 
 /// How the ids of a case are drawn.
@@ -37,9 +35,6 @@ struct IndicesCase {
 
 /// Ids as the config's dtype holds them.
 std::vector<std::int64_t> make_ids(const ConfigFields& fields, const IndicesCase& indices_case);
-
-/// `ids` in the target's memory, in the config's dtype.
-Memory upload_ids(Target target, const ConfigFields& fields, const std::vector<std::int64_t>& ids);
 
 /// Runs `kernel` (create_indices of `config`) on its target. Returns the first difference, or nothing.
 std::optional<std::string> run_case(const Kernel& kernel, const Config& config, const IndicesCase& indices_case);
