@@ -65,7 +65,8 @@ Builder::Builder(const EngineOptions& options, Logger log)
 
 Builder::Request Builder::request(const Plan& plan) const {
   Source source = emit_source(plan, overrides_ ? *overrides_ : Templates::embedded());
-  auto key = cache::make_key(to_string(toolchain_->target()), plan.arch.name, toolchain_->flags(plan.arch), source.text);
+  auto key =
+      cache::make_key(to_string(toolchain_->target()), plan.arch.name, toolchain_->flags(plan.arch), source.text);
   return {plan, std::move(source), std::move(key), ""};
 }
 

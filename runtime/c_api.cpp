@@ -219,6 +219,21 @@ int moegen_kernel_run(const moegen_kernel* kernel, const void* args, size_t args
   });
 }
 
+int moegen_cpu_register(const void* data, size_t bytes, const char* name) {
+  return guarded([&] {
+    require(data, "moegen_cpu_register", "data");
+    require(name, "moegen_cpu_register", "name");
+    moegen::register_cpu_memory(data, bytes, name);
+  });
+}
+
+int moegen_cpu_unregister(const void* data) {
+  return guarded([&] {
+    require(data, "moegen_cpu_unregister", "data");
+    moegen::unregister_cpu_memory(data);
+  });
+}
+
 int moegen_kernel_workspace_bytes(const moegen_kernel* kernel, const void* args, size_t args_bytes, size_t* bytes) {
   return guarded([&] {
     require(kernel, "moegen_kernel_workspace_bytes", "kernel");

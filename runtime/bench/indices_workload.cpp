@@ -20,7 +20,8 @@ struct Memory {
 };
 
 verify::Memory uniform_ids(const ConfigFields& fields, std::int64_t num_pairs, std::uint64_t seed) {
-  return verify::upload_ids(Target::cuda, fields, verify::make_ids(fields, {num_pairs, verify::IdPattern::uniform, seed}));
+  return verify::upload_ids(Target::cuda, fields,
+                            verify::make_ids(fields, {num_pairs, verify::IdPattern::uniform, seed}));
 }
 
 cuda::DeviceBuffer words(std::int64_t count) { return cuda::DeviceBuffer(4 * static_cast<std::size_t>(count)); }

@@ -32,8 +32,8 @@ struct CompileRequest {
 
 /// What the compiler made of it. `object` is empty where the text does not compile; `log` then says why.
 struct CompiledObject {
-  std::string object;  ///< a relocatable ELF file of the host
-  std::string log;     ///< diagnostics
+  std::string object;                     ///< a relocatable ELF file of the host
+  std::string log;                        ///< diagnostics
   std::vector<EntryResources> resources;  ///< static shared memory of each entry, in the order asked for
 };
 
@@ -49,13 +49,13 @@ struct LaunchRequest {
   std::string_view entry;
   std::string_view label;  ///< how messages name the kernel
   Arch arch;
-  int num_sms = 0;             ///< blocks of a cooperative launch that can be resident together
+  int num_sms = 0;  ///< blocks of a cooperative launch that can be resident together
   std::uint32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
-  std::uint32_t cluster = 1;   ///< blocks of a cluster along x
+  std::uint32_t cluster = 1;  ///< blocks of a cluster along x
   std::uint32_t dynamic_shared_bytes = 0;
-  int max_threads = 1024;      ///< __launch_bounds__ of the entry
-  bool cooperative = false;    ///< all blocks resident together
-  void** parameters = nullptr; ///< one pointer a kernel parameter, as for cuLaunchKernelEx
+  int max_threads = 1024;       ///< __launch_bounds__ of the entry
+  bool cooperative = false;     ///< all blocks resident together
+  void** parameters = nullptr;  ///< one pointer a kernel parameter, as for cuLaunchKernelEx
   CpuOptions options;
   const Buffers* buffers = nullptr;  ///< the memory that kernels may touch; read only where options.check
 };

@@ -30,12 +30,12 @@ struct Routing {
 
 struct FinalizeOptions {
   std::uint64_t seed = 1;
-  bool spoil_rows = false;       ///< a few rows hold NaN and infinities
+  bool spoil_rows = false;      ///< a few rows hold NaN and infinities
   std::int64_t row_stride = 1;  ///< row r of the routing is row r * row_stride on the target; NaN rows lie between
 };
 
-/// The weight of a pair without a row is NaN, unless it is a zero expert's: it must not reach the output. So are all rows
-/// of `down` that the routing does not name.
+/// The weight of a pair without a row is NaN, unless it is a zero expert's: it must not reach the output. So are all
+/// rows of `down` that the routing does not name.
 class FinalizeProblem {
  public:
   FinalizeProblem(Target target, const Config& config, Routing routing, const FinalizeOptions& options);

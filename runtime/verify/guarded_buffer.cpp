@@ -8,7 +8,10 @@
 namespace moegen::verify {
 
 GuardedBuffer::GuardedBuffer(Target target, std::string name, std::size_t bytes, unsigned char poison)
-    : name_(std::move(name)), bytes_(bytes), poison_(poison), memory_(target, name_, bytes + 2 * kGuardBytes, kGuardBytes) {
+    : name_(std::move(name)),
+      bytes_(bytes),
+      poison_(poison),
+      memory_(target, name_, bytes + 2 * kGuardBytes, kGuardBytes) {
   reset();
 }
 

@@ -143,8 +143,7 @@ void verify_kernels(const Job& job, Report& report) {
   const auto kernels = job.options.kernels.empty() ? available_kernels_of(job.config) : job.options.kernels;
   const Clock::time_point start = Clock::now();
   for (std::size_t i = 0; i < kernels.size(); ++i) {
-    report.kernels.push_back(
-        verify_kernel(job, kernels[i], deadline(start, job.options.budget_s, i, kernels.size())));
+    report.kernels.push_back(verify_kernel(job, kernels[i], deadline(start, job.options.budget_s, i, kernels.size())));
     report.cases += report.kernels.back().cases;
     report.failed += report.kernels.back().failed;
   }
@@ -162,9 +161,10 @@ Report verify(Engine& engine, const Config& config, const Options& options) {
     return report;
   }
   if (cuda::num_devices() == 0)
-    throw Error(ErrorCode::unsupported,
-                "verify needs a CUDA device and found none; 'moegen verify --target cpu' needs none, and 'moegen doctor' "
-                "says what is missing");
+    throw Error(
+        ErrorCode::unsupported,
+        "verify needs a CUDA device and found none; 'moegen verify --target cpu' needs none, and 'moegen doctor' "
+        "says what is missing");
   const cuda::PrimaryContext context;
   report.device = cuda::device_info(context.ordinal()).name;
   verify_kernels({engine, config, options}, report);

@@ -13,9 +13,9 @@
 #include <moegen/kernel.hpp>
 
 #include "cuda/device.hpp"
+#include "cuda/loaded_kernel.hpp"
 #include "cuda/module.hpp"
 #include "fakes/fake_cuda.hpp"
-#include "cuda/loaded_kernel.hpp"
 
 using namespace moegen;
 

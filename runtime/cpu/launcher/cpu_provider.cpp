@@ -38,8 +38,8 @@ std::shared_ptr<const Kernel::State> Provider::make_ready(const Config& config, 
   std::string why;
   auto program = target.load(built.entry->payload, names_of(plan), why);
   if (!program)
-    throw Error(ErrorCode::internal, fmt::format("{}: the object of {} cannot be loaded: {}", label,
-                                                 built.entry->compiler, why));
+    throw Error(ErrorCode::internal,
+                fmt::format("{}: the object of {} cannot be loaded: {}", label, built.entry->compiler, why));
   const Family& family = family_of(plan);
   return std::make_shared<LoadedKernel>(std::move(plan), family, std::move(label), target, std::move(program),
                                         options_);

@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFileName = "libmoegen_cpu.so";
 constexpr std::string_view kHowToGetIt =
-    "build moegen with -DMOEGEN_BUILD_CPU_TARGET=ON (needs llvm-19-dev, libclang-19-dev and libclang-cpp19-dev) and keep "
+    "build moegen with -DMOEGEN_BUILD_CPU_TARGET=ON (needs llvm-19-dev, libclang-19-dev and libclang-cpp19-dev) and "
+    "keep "
     "libmoegen_cpu.so beside the program or in ../lib";
 
 using Factory = const Target* (*)(int version);

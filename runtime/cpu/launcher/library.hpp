@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libmoegen_cpu.so, loaded by dlopen when the CPU target is asked for: a launcher that does not ask never pays for LLVM.
+// libmoegen_cpu.so, loaded by dlopen when the CPU target is asked for: a launcher that does not ask never pays for
+// LLVM.
 #pragma once
 
 #include <string>

@@ -31,24 +31,24 @@ enum class AsyncTiming {
 struct CpuOptions {
   Schedule schedule = Schedule::fair;
   AsyncTiming async_timing = AsyncTiming::late;
-  std::uint64_t seed = 1;  ///< of Schedule::chaos and AsyncTiming::random
-  bool check = false;      ///< memory and race checks; four to ten times slower
+  std::uint64_t seed = 1;       ///< of Schedule::chaos and AsyncTiming::random
+  bool check = false;           ///< memory and race checks; four to ten times slower
   std::string arch = "sm_90a";  ///< the GPU that is modelled: its limits, and which code of a kernel is taken
-  int num_sms = 16;        ///< multiprocessors of the modelled GPU: what plans see, and the most co-resident blocks
+  int num_sms = 16;  ///< multiprocessors of the modelled GPU: what plans see, and the most co-resident blocks
   std::size_t max_reports = 16;  ///< findings of one launch that are kept
 };
 
 /// What a finding is about.
 enum class CpuFinding {
-  deadlock,            ///< every thread waits
-  out_of_bounds,       ///< global or shared memory outside every buffer
-  misaligned,          ///< a vector access at an address that its width does not divide
-  unwritten_shared,    ///< shared memory read before anything wrote it
-  race_shared,         ///< two accesses of shared memory, one of them a write, with nothing that orders them
-  race_global,         ///< the same in global memory
-  divergence,          ///< a warp-wide operation that lanes of its mask did not reach, or reached differently
-  misuse,              ///< an operation used against its rules (mbarrier counts, descriptor, tensor map, limits)
-  fault,               ///< a host fault inside the kernel (found without --check): bad address, stack overflow, division
+  deadlock,          ///< every thread waits
+  out_of_bounds,     ///< global or shared memory outside every buffer
+  misaligned,        ///< a vector access at an address that its width does not divide
+  unwritten_shared,  ///< shared memory read before anything wrote it
+  race_shared,       ///< two accesses of shared memory, one of them a write, with nothing that orders them
+  race_global,       ///< the same in global memory
+  divergence,        ///< a warp-wide operation that lanes of its mask did not reach, or reached differently
+  misuse,            ///< an operation used against its rules (mbarrier counts, descriptor, tensor map, limits)
+  fault,             ///< a host fault inside the kernel (found without --check): bad address, stack overflow, division
 };
 std::string_view to_string(CpuFinding finding) noexcept;
 
@@ -67,12 +67,12 @@ struct CpuReport {
   std::string text() const;       ///< everything, several lines
 };
 
-/// `kernel`, which is one of the CPU target, with another schedule: `options`' schedule, async_timing and seed count, the
-/// rest stays. Compiles nothing. Throws: config for a kernel of another target.
+/// `kernel`, which is one of the CPU target, with another schedule: `options`' schedule, async_timing and seed count,
+/// the rest stays. Compiles nothing. Throws: config for a kernel of another target.
 Kernel with_schedule(const Kernel& kernel, const CpuOptions& options);
 
-/// What Kernel::run throws on the CPU target when the kernel did something wrong. `what()` is one line: the label and the
-/// first finding.
+/// What Kernel::run throws on the CPU target when the kernel did something wrong. `what()` is one line: the label and
+/// the first finding.
 class KernelError : public Error {
  public:
   KernelError(const std::string& label, std::vector<CpuReport> reports);  ///< `reports` is not empty

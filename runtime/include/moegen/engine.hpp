@@ -29,7 +29,7 @@ enum class LogLevel { off, warning, info, debug };
 /// MOEGEN_TEMPLATE_DIR once and strictly.
 struct EngineOptions {
   Target target = Target::cuda;
-  CpuOptions cpu;                  ///< of the CPU target
+  CpuOptions cpu;                   ///< of the CPU target
   std::filesystem::path cache_dir;  ///< empty: $XDG_CACHE_HOME/moegen, else $HOME/.cache/moegen, else memory only
   std::vector<std::filesystem::path> packs;  ///< read-only pack files, searched before the user cache
   bool jit = true;                           ///< false = strict mode: a miss is an error

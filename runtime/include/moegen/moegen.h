@@ -36,8 +36,8 @@ typedef enum moegen_status {
 
 typedef enum moegen_switch { MOEGEN_DEFAULT = 0, MOEGEN_ON = 1, MOEGEN_OFF = 2 } moegen_switch;
 
-/* Where an engine's kernels run. On the CPU target device memory is host memory, streams are ignored and a launch runs to
- * its end; see docs/cpu_target.md. */
+/* Where an engine's kernels run. On the CPU target device memory is host memory, streams are ignored and a launch runs
+ * to its end; see docs/cpu_target.md. */
 typedef enum moegen_target { MOEGEN_TARGET_DEFAULT = 0, MOEGEN_TARGET_CUDA = 1, MOEGEN_TARGET_CPU = 2 } moegen_target;
 
 typedef enum moegen_log_level {
@@ -82,8 +82,8 @@ MOEGEN_API const char* moegen_version(void);
 /* What went wrong in the last call of this thread that failed; "" before the first. Valid until the next call of this
  * thread that fails. */
 MOEGEN_API const char* moegen_last_error(void);
-/* The compiler's log of that failure if it was MOEGEN_ERROR_COMPILE, the findings in full if it was MOEGEN_ERROR_KERNEL,
- * else "". Same lifetime. */
+/* The compiler's log of that failure if it was MOEGEN_ERROR_COMPILE, the findings in full if it was
+ * MOEGEN_ERROR_KERNEL, else "". Same lifetime. */
 MOEGEN_API const char* moegen_last_log(void);
 
 /* `options` may be null: everything from the environment. Needs no driver and no GPU. */
@@ -108,6 +108,12 @@ MOEGEN_API int moegen_kernel_run(const moegen_kernel* kernel, const void* args, 
  * workspace once: every launch leaves it zeroed. One workspace serves one stream at a time. */
 MOEGEN_API int moegen_kernel_workspace_bytes(const moegen_kernel* kernel, const void* args, size_t args_bytes,
                                              size_t* bytes);
+
+/* CPU target with cpu_check: makes [data, data + bytes) known as `name`; kernels may touch only what is known. Not
+ * needed without checks. */
+MOEGEN_API int moegen_cpu_register(const void* data, size_t bytes, const char* name);
+/* `data`: where a known range starts. */
+MOEGEN_API int moegen_cpu_unregister(const void* data);
 
 /* Argument structs. All pointers are device memory. What each kernel computes, and the shapes, dtypes and alignments in
  * full: templates/<family>/args.h and docs. */
