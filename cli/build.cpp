@@ -31,9 +31,9 @@ namespace {
 
 struct Request {
   Selection selection;
-  std::string pack;
+  std::string pack, target = "cuda";
   std::optional<std::int64_t> threads;
-  bool json = false;
+  bool check = false, json = false;
 };
 
 struct Built {
@@ -69,7 +69,10 @@ unsigned threads_of(const Request& request) {
 /// file stays behind.
 std::vector<Built> build_all(const std::vector<Job>& jobs, const Request& request) {
   Progress progress;
-  Engine engine(engine_options(progress));
+  EngineOptions options = engine_options(progress);
+  if (request.target == "cpu") options.target = Target::cpu;
+  options.cpu.check = request.check;
+  Engine engine(std::move(options));
   std::vector<Built> built(jobs.size());
   std::atomic<std::size_t> done{0};
   const DeferInterrupts until_stored;
@@ -132,9 +135,10 @@ std::string as_text(const std::vector<Job>& jobs, const std::vector<Built>& buil
   for (std::size_t i = 0; i < built.size(); ++i) {
     const BuildReport& report = built[i].report;
     const Totals most = totals(report);
+    const bool on_gpu = report.target == "cuda";  // a host's registers are its own affair
     table.add({jobs[i].config->name, report.kernel, report.arch, fmt::format("{:.1f}", report.milliseconds),
-               std::to_string(report.cubin_bytes), std::to_string(most.registers), std::to_string(most.spill_bytes),
-               std::string(status_text(report.status))});
+               std::to_string(report.cubin_bytes), on_gpu ? std::to_string(most.registers) : "-",
+               on_gpu ? std::to_string(most.spill_bytes) : "-", std::string(status_text(report.status))});
   }
   return table.text();
 }
@@ -146,9 +150,14 @@ int run_build(const Arguments& arguments) {
   Options options("build", "Compile kernels into the cache, or into one relocatable pack file.");
   request.selection.declare(options);
   options.text("-o,--out", request.pack, "PACK", "also write the kernels as one file, for MOEGEN_PACKS");
+  options.choice("--target", request.target, {"cuda", "cpu"},
+                 "cubins for GPUs, or objects for this machine's processor");
+  options.flag("--check", request.check, "cpu: with the memory and race checks");
   options.integer("-j,--jobs", request.threads, 1, "N", "compile N kernels at a time (default: the cores)");
   options.json(request.json);
   if (!options.parse(arguments)) return kOk;
+  if (request.check && request.target != "cpu")
+    throw Error(ErrorCode::config, "build: --check is for --target cpu; allowed without it");
   check_pack_path(request.pack);
 
   const std::vector<Config> configs = read_configs(request.selection.configs);

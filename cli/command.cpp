@@ -89,12 +89,12 @@ std::span<const Command> all_commands() noexcept {
       {"emit", "the CUDA source of a kernel", run_emit},
       {"build", "compile kernels into the cache, or into one relocatable pack file", run_build},
       {"verify", "run kernels on ordinary and hostile inputs against an fp64 reference", run_verify},
+      {"run", "run the layer once, each kernel on what the one before wrote, and check it", run_run},
       {"bench", "time kernels beside the copy bandwidth measured in the same run", run_bench},
       {"inspect", "what a compiled kernel contains: registers, memory, parameters, barriers", run_inspect},
       {"import", "make a config from a model's Hugging Face config.json", run_import},
       {"cache", "look into the cubin cache, check it and trim it", nullptr, cache_commands()},
       {"doctor", "what this machine has and lacks: driver, NVRTC, cache, and how to get it", run_doctor},
-      {"run", "run a whole layer (comes with a later version)", run_later_run},
       {"tune", "search for the best plans (comes with a later version)", run_later_tune},
   };
   return commands;

@@ -36,7 +36,7 @@ int run_bench(const Arguments& arguments);
 int run_inspect(const Arguments& arguments);
 int run_import(const Arguments& arguments);
 int run_doctor(const Arguments& arguments);
-int run_later_run(const Arguments& arguments);
+int run_run(const Arguments& arguments);
 int run_later_tune(const Arguments& arguments);
 
 /// The commands of "moegen cache", in cache.cpp.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// moegen run and moegen tune: words of the product that this version does not have yet, and says so.
+// moegen tune: a word of the product that this version does not have yet, and says so.
 #include <string_view>
 #include <vector>
 
@@ -28,11 +28,6 @@ int say_later(const Arguments& arguments, std::string_view fact, std::string_vie
 }
 
 }  // namespace
-
-int run_later_run(const Arguments& arguments) {
-  return say_later(arguments, "'run' runs a whole layer and comes with a later version of moegen",
-                   "'moegen verify' and 'moegen bench' run single kernels now");
-}
 
 int run_later_tune(const Arguments& arguments) {
   return say_later(arguments, "'tune' searches for the best plans and comes with a later version of moegen",

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// moegen verify: kernels against their fp64 reference on this machine's GPU.
+// moegen verify: kernels against their fp64 reference on this machine's GPU or on the CPU target.
 #include <optional>
 #include <string>
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <moegen/error.hpp>
 
@@ -15,15 +16,19 @@
 #include "support/selection.hpp"
 #include "support/standard_output.hpp"
 #include "support/table.hpp"
+#include "support/target_options.hpp"
 #include "verify/verify.hpp"
 
 namespace moegen::cli {
 namespace {
 
+constexpr std::int64_t kCpuBudgetSeconds = 60;
+
 struct Request {
   Selection selection;
-  std::string config, target = "cuda";
-  std::optional<std::int64_t> seed;
+  std::string config;
+  TargetOptions target;
+  std::optional<std::int64_t> seed, budget_s;
   bool quick = false, json = false;
 };
 
@@ -39,7 +44,15 @@ verify::Report run_cases(const Request& request) {
     check_interrupt();
     progress.show(index + 1, count, fmt::format("{}: {}", kernel, name));
   };
-  Engine engine(engine_options(progress));
+  EngineOptions engine_setup = engine_options(progress);
+  request.target.apply("verify", engine_setup);
+  if (request.target.on_cpu()) {
+    options.schedules = request.target.schedules();
+    options.budget_s = static_cast<double>(request.budget_s.value_or(kCpuBudgetSeconds));
+  } else if (request.budget_s) {
+    options.budget_s = static_cast<double>(*request.budget_s);
+  }
+  Engine engine(std::move(engine_setup));
   const DeferInterrupts between_cases;
   verify::Report report = verify::verify(engine, config, options);
   check_interrupt();
@@ -52,18 +65,28 @@ Json as_json(const verify::Report& report) {
     kernels.push_back({{"kernel", verdict.kernel},
                        {"cases", verdict.cases},
                        {"failed", verdict.failed},
+                       {"left_out", verdict.left_out},
                        {"first_failure", verdict.first_failure}});
   }
-  return {{"cases", report.cases}, {"failed", report.failed}, {"kernels", std::move(kernels)}};
+  return {{"device", report.device},
+          {"scaled", report.scaled},
+          {"cases", report.cases},
+          {"failed", report.failed},
+          {"kernels", std::move(kernels)}};
 }
 
 std::string as_text(const verify::Report& report) {
   using enum Table::Align;
-  Table table({{"kernel"}, {"cases", right}, {"failed", right}, {"first failure"}});
+  Table table({{"kernel"}, {"cases", right}, {"failed", right}, {"left out", right}, {"first failure"}});
   for (const verify::KernelVerdict& verdict : report.kernels) {
-    table.add({verdict.kernel, std::to_string(verdict.cases), std::to_string(verdict.failed), verdict.first_failure});
+    table.add({verdict.kernel, std::to_string(verdict.cases), std::to_string(verdict.failed),
+               std::to_string(verdict.left_out), verdict.first_failure});
   }
-  return fmt::format("device: {}\n{}", report.device, table.text());
+  std::string text = fmt::format("device: {}\n", report.device);
+  if (!report.scaled.empty()) text += fmt::format("narrowed for the CPU target: {}\n", fmt::join(report.scaled, ", "));
+  text += table.text();
+  for (const verify::KernelVerdict& verdict : report.kernels) text += verdict.details;
+  return text;
 }
 
 }  // namespace
@@ -73,12 +96,13 @@ int run_verify(const Arguments& arguments) {
   Options options("verify", "Run kernels on ordinary and hostile inputs and compare every element with fp64.");
   options.positional("CONFIG", request.config, "a config file; '-' reads standard input");
   request.selection.declare_kernels(options);
-  options.choice("--target", request.target, {"cuda", "cpu"}, "where to run (cpu comes with a later version)");
+  request.target.declare(options);
+  options.integer("--budget", request.budget_s, 1, "SECONDS",
+                  "begin no case after that (default: 60 with cpu, else none)");
   options.flag("--quick", request.quick, "a smaller set of cases");
   options.integer("--seed", request.seed, 0, "N", "seed of the random inputs (default: 1)");
   options.json(request.json);
   if (!options.parse(arguments)) return kOk;
-  if (request.target == "cpu") throw_cpu_target();
 
   const verify::Report report = run_cases(request);
   if (request.json) {

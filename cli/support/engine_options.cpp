@@ -5,8 +5,6 @@
 
 #include <fmt/core.h>
 
-#include <moegen/error.hpp>
-
 #include "support/standard_output.hpp"
 
 namespace moegen::cli {
@@ -31,10 +29,6 @@ EngineOptions engine_options(Progress& progress) {
     note(fmt::format("{}: {}", name_of(level), message));
   };
   return options;
-}
-
-void throw_cpu_target() {
-  throw Error(ErrorCode::unsupported, "target 'cpu' comes with a later version of moegen; this one has cuda");
 }
 
 }  // namespace moegen::cli

@@ -12,7 +12,4 @@ namespace moegen::cli {
 /// Throws: config, naming the variable.
 EngineOptions engine_options(Progress& progress);
 
-/// Throws: unsupported. The word is part of the command line already; the target is not.
-[[noreturn]] void throw_cpu_target();
-
 }  // namespace moegen::cli

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "verify/layer.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <optional>
+
+#include <fmt/core.h>
+
+#include <moegen/error.hpp>
+
+#include "cuda/device.hpp"
+#include "verify/finalize_problem.hpp"
+#include "verify/indices_problem.hpp"
+#include "verify/random.hpp"
+#include "verify/scale.hpp"
+
+namespace moegen::verify {
+namespace {
+
+/// k distinct ids of routed and zero experts for each token, then the shared slots, as a router leaves them.
+std::vector<std::int64_t> routed_ids(const ConfigFields& fields, const LayerOptions& options) {
+  const auto slots = static_cast<std::size_t>(fields.num_slots()), top_k = static_cast<std::size_t>(fields.top_k);
+  const std::int64_t space = fields.num_experts + fields.num_zero_experts;
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(options.num_tokens) * slots),
+      experts(static_cast<std::size_t>(space));
+  for (std::size_t token = 0; token < static_cast<std::size_t>(options.num_tokens); ++token) {
+    std::iota(experts.begin(), experts.end(), std::int64_t{0});
+    for (std::size_t slot = 0; slot < slots; ++slot) {
+      if (slot >= top_k) {
+        ids[token * slots + slot] = space + static_cast<std::int64_t>(slot - top_k);
+        continue;
+      }
+      const std::size_t other = slot + random_below(options.seed, token * slots + slot, experts.size() - slot);
+      std::swap(experts[slot], experts[other]);
+      ids[token * slots + slot] = experts[slot];
+    }
+  }
+  return ids;
+}
+
+double gpu_us(const Kernel& kernel, const void* args, std::size_t bytes, int family) {
+  const cuda::Stream stream;
+  const cuda::Event start, end;
+  kernel.run(args, bytes, family, stream.get());
+  start.record(stream);
+  kernel.run(args, bytes, family, stream.get());
+  end.record(stream);
+  end.synchronize();
+  return 1000.0 * static_cast<double>(end.milliseconds_since(start));
+}
+
+double cpu_us(const Kernel& kernel, const void* args, std::size_t bytes, int family) {
+  const auto start = std::chrono::steady_clock::now();
+  kernel.run(args, bytes, family, nullptr);
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// Runs, times and compares; what the kernel does wrong goes into the row.
+template <class Args, class Problem>
+LayerRow run_row(const Kernel& kernel, const Args& args, const Problem& problem, std::string checked) {
+  LayerRow row{.kernel = kernel.plan().kernel, .us = 0, .checked = std::move(checked), .wrong = "", .details = ""};
+  problem.reset();
+  try {
+    const auto timed = kernel.target() == Target::cpu ? cpu_us : gpu_us;
+    row.us = timed(kernel, &args, sizeof(Args), Args::kFamily);
+    row.wrong = problem.compare().value_or("");
+  } catch (const KernelError& error) {
+    row.wrong = error.what();
+    row.details = error.text();
+  }
+  return row;
+}
+
+void run_kernels(Engine& engine, const Config& config, const LayerOptions& options, LayerReport& report) {
+  const ConfigFields& fields = config.fields();
+  const std::vector<std::int64_t> ids = routed_ids(fields, options);
+  const Kernel group = engine.get(config, "create_indices"), combine = engine.get(config, "finalize");
+  const IndicesProblem indices(group, config, ids);
+  report.rows.push_back(
+      run_row(group, indices.args(), indices, fmt::format("{} pairs, every table, exactly", ids.size())));
+  if (report.failed()) return;
+  const reference::Indices& want = indices.want();
+  const FinalizeProblem sums(combine.target(), config,
+                             {want.restore_token_order, ids, std::int64_t{want.expert_start_indices.back()}},
+                             {.seed = options.seed});
+  finalize::Args args = sums.args();
+  args.restore = indices.args().restore_token_order;
+  report.rows.push_back(run_row(combine, args, sums,
+                                fmt::format("{} x {} sums, within half an ulp and the bound of float32 sums",
+                                            options.num_tokens, fields.expert_hidden)));
+}
+
+}  // namespace
+
+bool LayerReport::failed() const {
+  return std::ranges::any_of(rows, [](const LayerRow& row) { return !row.wrong.empty(); });
+}
+
+LayerReport run_layer(Engine& engine, const Config& config, const LayerOptions& options) {
+  LayerReport report;
+  report.num_tokens = options.num_tokens;
+  if (engine.options().target == Target::cpu) {
+    const Scaled scaled = scaled_for_cpu(config);
+    report.device = fmt::format("CPU target, as {}", engine.options().cpu.arch);
+    report.scaled = scaled.changes;
+    run_kernels(engine, scaled.config, options, report);
+    return report;
+  }
+  if (cuda::num_devices() == 0)
+    throw Error(ErrorCode::unsupported,
+                "run needs a CUDA device and found none; 'moegen run --target cpu' needs none, "
+                "and 'moegen doctor' says what is missing");
+  const cuda::PrimaryContext context;
+  report.device = cuda::device_info(context.ordinal()).name;
+  run_kernels(engine, config, options, report);
+  return report;
+}
+
+}  // namespace moegen::verify

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// layer: the kernels of a config one after another, each on what the one before it wrote, each checked and timed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <moegen/config.hpp>
+#include <moegen/engine.hpp>
+
+namespace moegen::verify {
+
+struct LayerOptions {
+  std::int64_t num_tokens = 16;
+  std::uint64_t seed = 1;
+};
+
+struct LayerRow {
+  std::string kernel;
+  double us = 0;        ///< of one launch: on a GPU after a first one, on the CPU target by the wall clock
+  std::string checked;  ///< what was compared, "128 rows exactly"
+  std::string wrong;    ///< "" or one line
+  std::string details;  ///< several lines, where there is more to say
+};
+
+struct LayerReport {
+  std::string device;
+  std::int64_t num_tokens = 0;
+  std::vector<std::string> scaled;  ///< what was cut of the config to run on the CPU target
+  std::vector<LayerRow> rows;
+  bool failed() const;
+};
+
+/// Runs the layer on the engine's target, as far as this version has its kernels: ids are drawn as a router would
+/// choose them, the rows that experts would write are random. Throws: unsupported where there is no device or no CPU
+/// target; else as Engine::get.
+LayerReport run_layer(Engine& engine, const Config& config, const LayerOptions& options);
+
+}  // namespace moegen::verify
