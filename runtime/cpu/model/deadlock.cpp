@@ -100,7 +100,8 @@ Count count_threads(const Scheduler& scheduler) {
 }
 
 std::string what_of(const Scheduler& scheduler, const Count& count) {
-  std::string text = fmt::format("no thread can run: {} of {} wait", count.waiting, count.waiting + count.ended);
+  std::string text = fmt::format("no thread can run: {} of {} {}", count.waiting, count.waiting + count.ended,
+                                 count.waiting == 1 ? "waits" : "wait");
   if (count.ended != 0) text += fmt::format(", {} {} ended", count.ended, count.ended == 1 ? "has" : "have");
   const Launch& launch = scheduler.launch();
   if (count.waits_for_word && launch.num_cohorts > scheduler.cohorts().size()) {
