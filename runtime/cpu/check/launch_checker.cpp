@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/check/launch_checker.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "cpu/check/wording.hpp"
+
+namespace moegen::cpu {
+namespace {
+
+/// Memory further away than this explains nothing about an address.
+constexpr std::uintptr_t kNear = std::uintptr_t{1} << 20;
+
+std::uintptr_t address_of(const void* pointer) noexcept { return reinterpret_cast<std::uintptr_t>(pointer); }
+
+/// Whether `address` is on the stack at whose top the thread's context lies.
+bool on_stack_of(const Thread& thread, std::uintptr_t address) noexcept {
+  return (address ^ address_of(thread.context)) < MOEGEN_CPU_STACK_BYTES;
+}
+
+std::uintptr_t distance(std::uintptr_t address, std::uintptr_t begin, std::uintptr_t end) noexcept {
+  return address < begin ? begin - address : address < end ? 0 : address - end + 1;
+}
+
+}  // namespace
+
+LaunchChecker::LaunchChecker(const CheckedLaunch& launch, std::unique_ptr<Findings> findings)
+    : launch_(launch),
+      findings_(std::move(findings)),
+      actors_(launch.threads_per_block),
+      races_(actors_, launch.cluster_size),
+      regions_(launch.buffers, launch.constants) {}
+
+// --- blocks ----------------------------------------------------------------------------------------------------------
+
+void LaunchChecker::block_started(const Block& block) {
+  if (std::uint64_t{block.index + 1} * launch_.threads_per_block > kFirstOperation)
+    findings_->fail({.finding = CpuFinding::misuse,
+                     .what = fmt::format("block {} of {} threads: the checks can tell {} threads of a launch apart",
+                                         block.index, launch_.threads_per_block, kFirstOperation),
+                     .parties = {},
+                     .repeats = 0});
+  actors_.begin_block(block.index);
+  const std::uintptr_t begin = address_of(block.shared);
+  SharedMemory& memory = shared_[begin];
+  if (memory.shadow) memory.shadow->clear(races_.sets());
+  memory = {block.index, begin, begin + block.shared_bytes, std::make_unique<Shadow>(begin, block.shared_bytes)};
+  if (block.index >= shared_of_.size()) shared_of_.resize(block.index + 1);
+  shared_of_[block.index] = &memory;
+}
+
+void LaunchChecker::block_ended(const Block& block) {
+  actors_.end_block(block.index);
+  SharedMemory*& memory = shared_of_[block.index];
+  if (memory == nullptr || memory->block != block.index) return;
+  memory->shadow->clear(races_.sets());
+  shared_.erase(memory->begin);
+  memory = nullptr;
+}
+
+Timeline& LaunchChecker::timeline_of(const Thread& thread) { return actors_.thread(thread.block->index, thread.index); }
+
+// --- accesses --------------------------------------------------------------------------------------------------------
+
+void LaunchChecker::access(Thread& thread, const void* address, std::uint32_t bytes, std::uint32_t alignment,
+                           Access kind, Scope scope, Site site) {
+  const Request request{address_of(address), bytes, Tag(site, kind, scope, bytes), &timeline_of(thread), &thread};
+  if (on_stack_of(thread, request.address)) return;
+  check(request, alignment);
+  if (!is_atomic(kind)) return;
+  if (kind != Access::atomic_load) actors_.relaxed_store(*request.who, address, kind == Access::atomic);
+  if (kind != Access::atomic_store) actors_.relaxed_load(*request.who, address);
+}
+
+void LaunchChecker::access(const Actor& actor, const void* address, std::uint32_t bytes, std::uint32_t alignment,
+                           Access kind) {
+  Timeline& who = actors_.operation(actor.block, actor.slot);
+  who.used = who.now.time;
+  check({address_of(address), bytes, Tag(who.site, kind, Scope::cluster, bytes), &who, nullptr}, alignment);
+}
+
+void LaunchChecker::check(const Request& request, std::uint32_t alignment) {
+  if (request.address % alignment != 0) misaligned(request, alignment);
+  SharedMemory* own = shared_of_[request.who->block];
+  if (own != nullptr && request.address - own->begin < own->end - own->begin) return check_shared(request, *own);
+  if (Region* const region = regions_.find(request.address, request.tag.site())) return check_global(request, *region);
+  if (SharedMemory* const memory = find_shared(request.address)) {
+    if (!races_.includes(Scope::cluster, memory->block, request.who->block)) other_cluster(request, *memory);
+    return check_shared(request, *memory);
+  }
+  const bool is_read = !writes(request.tag.kind());
+  if (!is_read || !regions_.in_constants(request.address, request.bytes)) out_of_bounds(request);
+}
+
+void LaunchChecker::check_shared(const Request& request, SharedMemory& memory) {
+  if (request.bytes > memory.end - request.address) past_the_end(request, memory.end, "shared memory");
+  const bool reads = request.tag.kind() != Access::write && request.tag.kind() != Access::atomic_store;
+  std::optional<PastAccess> race;
+  std::uintptr_t raced = 0, unwritten = 0;
+  memory.shadow->for_each(races_.sets(), request.address, request.bytes, [&](Cell& cell, std::size_t offset) {
+    if (reads && !cell.is_written) {
+      if (unwritten == 0) unwritten = memory.begin + offset;
+      cell.is_written = true;  // told once
+    }
+    const auto found = races_.note(cell, *request.who, request.tag, false);
+    if (found && !race) race = found, raced = memory.begin + offset;
+  });
+  if (race) report_race(request, *race, raced, false);
+  if (unwritten != 0) report_unwritten(request, unwritten);
+}
+
+void LaunchChecker::check_global(const Request& request, Region& region) {
+  if (request.bytes > region.buffer.end - request.address)
+    past_the_end(request, region.buffer.end, fmt::format("'{}'", region.buffer.name));
+  std::optional<PastAccess> race;
+  std::uintptr_t raced = 0;
+  region.shadow.for_each(races_.sets(), request.address, request.bytes, [&](Cell& cell, std::size_t offset) {
+    const auto found = races_.note(cell, *request.who, request.tag, true);
+    if (found && !race) race = found, raced = region.buffer.begin + offset;
+  });
+  if (race) report_race(request, *race, raced, true);
+}
+
+LaunchChecker::SharedMemory* LaunchChecker::find_shared(std::uintptr_t address) noexcept {
+  const auto above = shared_.upper_bound(address);
+  if (above == shared_.begin()) return nullptr;
+  SharedMemory& memory = std::prev(above)->second;
+  return address < memory.end ? &memory : nullptr;
+}
+
+// --- order -----------------------------------------------------------------------------------------------------------
+
+void LaunchChecker::join(const Block& block, std::span<const std::uint32_t> threads) {
+  if (!threads.empty()) actors_.join(block.index, threads);
+}
+
+void LaunchChecker::join_blocks(std::span<Block* const> blocks) {
+  std::vector<std::uint32_t> indices;
+  for (const Block* block : blocks)
+    if (actors_.has_block(block->index)) indices.push_back(block->index);
+  actors_.join_blocks(indices);
+}
+
+void LaunchChecker::release(Thread& thread, const void* object) { actors_.release(timeline_of(thread), object); }
+void LaunchChecker::acquire(Thread& thread, const void* object) { actors_.acquire(timeline_of(thread), object); }
+void LaunchChecker::forget(const void* object) { actors_.forget(object); }
+void LaunchChecker::fence(Thread& thread) { actors_.fence(timeline_of(thread)); }
+
+Actor LaunchChecker::fork(const Block& block, std::span<const std::uint32_t> threads, const char* what, Site site) {
+  return {block.index, actors_.fork(block.index, threads, what, site)};
+}
+
+void LaunchChecker::release(const Actor& actor, const void* object) {
+  actors_.release(actors_.operation(actor.block, actor.slot), object);
+}
+
+void LaunchChecker::join(Thread& thread, const Actor& actor) {
+  actors_.join(timeline_of(thread), actors_.operation(actor.block, actor.slot));
+}
+
+void LaunchChecker::end(const Actor& actor) { actors_.end(actors_.operation(actor.block, actor.slot)); }
+
+// --- findings --------------------------------------------------------------------------------------------------------
+
+std::string LaunchChecker::action(const Request& request) const {
+  return describe_action(actors_.identify(request.who->now), request.tag);
+}
+
+CpuParty LaunchChecker::party(Epoch epoch, Tag tag) const {
+  const Identity who = actors_.identify(epoch);
+  return {who.block, who.thread, describe_action(who, tag), findings_->place(tag.site())};
+}
+
+CpuReport LaunchChecker::make_report(CpuFinding finding, std::string what, const Request& request) const {
+  return {.finding = finding, .what = std::move(what), .parties = {party(request.who->now, request.tag)}, .repeats = 0};
+}
+
+/// An address in known memory.
+std::string LaunchChecker::locate(std::uintptr_t address, const Request& request) {
+  if (const SharedMemory* const memory = find_shared(address))
+    return describe_shared(address - memory->begin, memory->block, request.who->block);
+  if (const Region* const region = regions_.find(address, request.tag.site()))
+    return describe_offset(region->buffer.name, address - region->buffer.begin, request.tag.bytes());
+  return locate_outside(request);
+}
+
+/// The request's address, which is in no memory that it may touch.
+std::string LaunchChecker::locate_outside(const Request& request) {
+  const std::uintptr_t address = request.address;
+  if (regions_.in_constants(address, 1)) return "in a constant of the kernel";
+  if (request.thread != nullptr)
+    for (const Thread* thread : request.thread->block->threads)
+      if (thread->context != nullptr && on_stack_of(*thread, address))
+        return fmt::format("on the stack of thread {}", thread->index);
+  const Buffer* const buffer = regions_.nearest(address);
+  const SharedMemory* const shared = shared_of_[request.who->block];
+  const std::uintptr_t to_buffer = buffer != nullptr ? distance(address, buffer->begin, buffer->end) : kNear;
+  const std::uintptr_t to_shared = shared != nullptr ? distance(address, shared->begin, shared->end) : kNear;
+  if (std::min(to_buffer, to_shared) >= kNear) return fmt::format("at {:#x}, which is near no known memory", address);
+  if (to_shared < to_buffer) return describe_distance(address, shared->begin, shared->end, "shared memory");
+  return describe_distance(address, buffer->begin, buffer->end, fmt::format("'{}'", buffer->name));
+}
+
+void LaunchChecker::fail(CpuFinding finding, std::string what, const Request& request) {
+  findings_->fail(make_report(finding, std::move(what), request));
+  std::abort();  // GCC 12 does not see that a virtual function never returns
+}
+
+void LaunchChecker::misaligned(const Request& request, std::uint32_t alignment) {
+  fail(
+      CpuFinding::misaligned,
+      fmt::format("{} at {}, which is no multiple of {}", action(request), locate(request.address, request), alignment),
+      request);
+}
+
+void LaunchChecker::past_the_end(const Request& request, std::uintptr_t end, const std::string& memory) {
+  fail(CpuFinding::out_of_bounds,
+       fmt::format("{} at {}, of which {} are past the end of {}", action(request), locate(request.address, request),
+                   request.address + request.bytes - end, memory),
+       request);
+}
+
+void LaunchChecker::other_cluster(const Request& request, const SharedMemory& memory) {
+  fail(CpuFinding::out_of_bounds,
+       fmt::format("{} at {}, which is in another cluster", action(request),
+                   describe_shared(request.address - memory.begin, memory.block, request.who->block)),
+       request);
+}
+
+void LaunchChecker::out_of_bounds(const Request& request) {
+  fail(CpuFinding::out_of_bounds, fmt::format("{}, {}", action(request), locate_outside(request)), request);
+}
+
+void LaunchChecker::report_unwritten(const Request& request, std::uintptr_t address) {
+  findings_->report(make_report(
+      CpuFinding::unwritten_shared,
+      fmt::format("{} at {}, which nothing has written{}", action(request), locate(request.address, request),
+                  address != request.address ? fmt::format(" from {} on", locate(address, request)) : ""),
+      request));
+}
+
+void LaunchChecker::report_race(const Request& request, const PastAccess& earlier, std::uintptr_t address,
+                                bool is_global) {
+  const CpuParty other = party(earlier.epoch, earlier.tag);
+  std::string what =
+      fmt::format("{}: {}, and an earlier {}, in no order", locate(address, request), action(request), other.action);
+  if (is_atomic(request.tag.kind()) && is_atomic(earlier.tag.kind()))
+    what +=
+        fmt::format(": {} scope does not include both", to_string(std::min(request.tag.scope(), earlier.tag.scope())));
+  CpuReport report =
+      make_report(is_global ? CpuFinding::race_global : CpuFinding::race_shared, std::move(what), request);
+  report.parties.push_back(other);
+  findings_->report(std::move(report));
+}
+
+}  // namespace moegen::cpu
