@@ -44,7 +44,7 @@ std::string MatrixDescriptor::wrong(std::uint32_t extent, bool k_is_contiguous, 
   if (span != 0 && start % (8 * span) >= span)
     return fmt::format("start {:#x} is inside the pattern of a {}-byte swizzle, which begins at multiples of {}", start,
                        span, 8 * span);
-  const std::uint32_t groups = k_is_contiguous || span == 0 ? extent / 8 : extent * 2 / span;
+  const std::uint32_t groups = k_is_contiguous || span == 0 ? extent / 8 : (extent * 2 + span - 1) / span;
   const bool uses_stride = k_is_contiguous ? groups > 1 : span != 0 || groups > 1;
   const bool uses_leading = k_is_contiguous ? span == 0 : span == 0 || groups > 1;
   if (uses_stride && stride == 0) return "the stride byte offset is 0";

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel texts of tests that run on a GPU and on the CPU target compile where there is neither.
+#include <doctest/doctest.h>
+
+#include "cpu/pins.hpp"
+#include "cuda/nvrtc.hpp"
+#include "support/skip.hpp"
+
+using namespace moegen;
+
+namespace {
+
+const cuda::Nvrtc& nvrtc() {
+  std::string why;
+  static const auto loaded = cuda::Nvrtc::load(&why);
+  if (!loaded) test::skip(why);
+  return *loaded;
+}
+
+}  // namespace
+
+TEST_CASE("the pins compile") {
+  for (const test::PinGroup& group : test::pin_groups()) {
+    CAPTURE(group.name);
+    std::vector<std::string> entries;
+    for (const test::Pin& pin : group.pins) entries.push_back(pin.name);
+    REQUIRE(entries.size() >= 10);
+    CHECK_NOTHROW(nvrtc().compile(group.text(), group.name + ".cu", find_arch("sm_90a"), entries));
+  }
+}
+
+TEST_CASE("every tensor of the pins can be described") {
+  for (const test::PinGroup& group : test::pin_groups()) {
+    for (const test::Pin& pin : group.pins) {
+      if (!pin.map) continue;
+      TensorMapDescription map = *pin.map;
+      map.base = reinterpret_cast<const void*>(0x1000);
+      CHECK_NOTHROW(check_tensor_map(map));
+    }
+  }
+}
