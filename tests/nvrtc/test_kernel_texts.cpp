@@ -2,6 +2,7 @@
 // The kernel texts of tests that run on a GPU and on the CPU target compile where there is neither.
 #include <doctest/doctest.h>
 
+#include "cpu/matmul.hpp"
 #include "cpu/pins.hpp"
 #include "cuda/nvrtc.hpp"
 #include "support/skip.hpp"
@@ -38,4 +39,11 @@ TEST_CASE("every tensor of the pins can be described") {
       CHECK_NOTHROW(check_tensor_map(map));
     }
   }
+}
+
+TEST_CASE("the matrix product compiles, without a spill") {
+  const std::vector<std::string> entries = {test::matmul_entry(Dtype::bfloat16),
+                                            test::matmul_entry(Dtype::float8_e4m3fn)};
+  const cuda::CompiledCubin cubin = nvrtc().compile(test::matmul_text(), "matmul.cu", find_arch("sm_90a"), entries);
+  for (const EntryResources& resources : cubin.resources) CHECK(resources.spill_store_bytes == 0);
 }
