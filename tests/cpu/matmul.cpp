@@ -54,7 +54,8 @@ std::string matmul_text() {
   text += "}\n" + without_includes(file_text("tests/cpu/kernels/matmul.cuh"));
   for (Dtype element : {Dtype::bfloat16, Dtype::float8_e4m3fn})
     text += fmt::format(
-        "extern \"C\" __global__ void __launch_bounds__({}, 1) {}(const __grid_constant__ moegen::matmul::Arguments args) "
+        "extern \"C\" __global__ void __launch_bounds__({}, 1) {}(const __grid_constant__ moegen::matmul::Arguments "
+        "args) "
         "{{\n  moegen::matmul::run<moegen::{}>(args);\n}}\n",
         kMatmulThreads, matmul_entry(element), to_string(element));
   return text;

@@ -68,13 +68,15 @@ Bytes small_numbers(Dtype element, std::size_t bytes_wanted, std::uint64_t seed)
 
 /// Floats at which rounding, overflow and special values decide, for every narrow type.
 Bytes hard_floats() {
-  std::vector<std::uint32_t> values = {0, 1, 0x7FFFFF, 0x400000, 0x400001, 0x3FFFFF, 0x7F800000, 0x7F800001, 0x7FC00000,
-                                       0x7FFFFFFF, 0xFFC00000, 0x7F7FFFFF};
-  for (std::uint32_t exponent : {1u, 90u, 102u, 103u, 104u, 109u, 110u, 111u, 112u, 113u, 116u, 117u, 118u, 119u, 120u,
-                                 121u, 124u, 125u, 126u, 127u, 128u, 129u, 134u, 135u, 136u, 141u, 142u, 143u, 253u, 254u})
-    for (std::uint32_t mantissa : {0u, 1u, 0x7FFFu, 0x8000u, 0x8001u, 0x0FFFu, 0x1000u, 0x1001u, 0x3000u, 0x080000u,
-                                   0x0FFFFFu, 0x100000u, 0x100001u, 0x180000u, 0x200000u, 0x200001u, 0x300000u, 0x3FFFFFu,
-                                   0x400000u, 0x400001u, 0x500000u, 0x600000u, 0x600001u, 0x700000u, 0x780000u, 0x7FFFFFu})
+  std::vector<std::uint32_t> values = {0,          1,          0x7FFFFF,   0x400000,   0x400001,   0x3FFFFF,
+                                       0x7F800000, 0x7F800001, 0x7FC00000, 0x7FFFFFFF, 0xFFC00000, 0x7F7FFFFF};
+  for (std::uint32_t exponent :
+       {1u,   90u,  102u, 103u, 104u, 109u, 110u, 111u, 112u, 113u, 116u, 117u, 118u, 119u, 120u,
+        121u, 124u, 125u, 126u, 127u, 128u, 129u, 134u, 135u, 136u, 141u, 142u, 143u, 253u, 254u})
+    for (std::uint32_t mantissa :
+         {0u,        1u,        0x7FFFu,   0x8000u,   0x8001u,   0x0FFFu,   0x1000u,   0x1001u,   0x3000u,
+          0x080000u, 0x0FFFFFu, 0x100000u, 0x100001u, 0x180000u, 0x200000u, 0x200001u, 0x300000u, 0x3FFFFFu,
+          0x400000u, 0x400001u, 0x500000u, 0x600000u, 0x600001u, 0x700000u, 0x780000u, 0x7FFFFFu})
       values.push_back(exponent << 23 | mantissa);
   Bytes bytes;
   for (std::uint32_t value : values) append(bytes, value, 4);
@@ -96,8 +98,13 @@ struct TileCase {
 };
 
 TensorMapDescription describe(const TileCase& tile) {
-  TensorMapDescription map{.element = tile.element, .base = nullptr, .dims = tile.dims, .strides = {}, .box = tile.box,
-                           .swizzle = tile.swizzle, .name = tile.name};
+  TensorMapDescription map{.element = tile.element,
+                           .base = nullptr,
+                           .dims = tile.dims,
+                           .strides = {},
+                           .box = tile.box,
+                           .swizzle = tile.swizzle,
+                           .name = tile.name};
   std::uint64_t stride = tile.dims[0] * element_bytes(tile.element);
   for (std::size_t i = 1; i < tile.dims.size(); ++i) {
     map.strides.push_back(stride);
@@ -123,7 +130,8 @@ Pin load_pin(const TileCase& tile) {
   for (std::uint32_t extent : tile.box) bytes *= extent;
   Pin pin;
   pin.name = tile.name;
-  pin.call = fmt::format("moegen::pins::load_tile(args, {}, {}, {}{});", tile.offset, bytes, kTileBytes, coordinates(tile));
+  pin.call =
+      fmt::format("moegen::pins::load_tile(args, {}, {}, {}{});", tile.offset, bytes, kTileBytes, coordinates(tile));
   pin.input = counted(volume(tile.dims), element_bytes(tile.element));
   pin.output_bytes = kTileBytes;
   pin.shared_bytes = kTileBytes + 16;
@@ -155,7 +163,11 @@ std::vector<TileCase> corner_tiles(const std::string& prefix) {
       const std::uint32_t width = (span == 0 ? 64 : span) / size;
       const std::string name = fmt::format("{}_swizzle_{}_bytes_{}", prefix, span, size);
       tiles.push_back({name + "_first", element, {160 / size, 24}, {width, 16}, swizzle, {-3, -2}});
-      tiles.push_back({name + "_last", element, {160 / size, 24}, {width, 16}, swizzle,
+      tiles.push_back({name + "_last",
+                       element,
+                       {160 / size, 24},
+                       {width, 16},
+                       swizzle,
                        {static_cast<int>(160 / size - width) + 5, 11}});
     }
   }
@@ -200,17 +212,18 @@ struct ProductCase {
 
 std::string product_name(const ProductCase& c) {
   return fmt::format("wgmma_{}_n{}_swizzle_{}_leading_{}_stride_{}{}{}{}", to_string(c.element), c.n, c.span, c.leading,
-                     c.stride, c.in_registers ? "_registers" : "", c.transpose_a ? "_ta" : "", c.transpose_b ? "_tb" : "");
+                     c.stride, c.in_registers ? "_registers" : "", c.transpose_a ? "_ta" : "",
+                     c.transpose_b ? "_tb" : "");
 }
 
 Pin product_pin(const ProductCase& c) {
   constexpr const char* kNames[] = {"none", "span_32", "span_64", "", "span_128"};
   Pin pin;
   pin.name = product_name(c);
-  pin.call = fmt::format(
-      "moegen::pins::multiply<{}, {}, {}, {}, {}>(args, {}, {{0, {}, Swizzle::{}, {}, {}, {}, {}, {}}});",
-      to_string(c.element), c.n, c.in_registers, c.transpose_a, c.transpose_b, kImageBytes, kImageBytes / 2,
-      kNames[c.span / 32], c.leading, c.stride, c.step_a, c.step_b, c.steps);
+  pin.call =
+      fmt::format("moegen::pins::multiply<{}, {}, {}, {}, {}>(args, {}, {{0, {}, Swizzle::{}, {}, {}, {}, {}, {}}});",
+                  to_string(c.element), c.n, c.in_registers, c.transpose_a, c.transpose_b, kImageBytes, kImageBytes / 2,
+                  kNames[c.span / 32], c.leading, c.stride, c.step_a, c.step_b, c.steps);
   pin.input = small_numbers(c.element, kImageBytes, static_cast<std::uint64_t>(c.n) * 131 + c.span + c.stride);
   pin.output_bytes = static_cast<std::uint32_t>(64 * c.n * 2);
   pin.shared_bytes = kImageBytes;
@@ -328,7 +341,8 @@ std::string PinGroup::text() const {
                     without_includes(file_text("tests/cpu/kernels/pins.cuh"));
   for (const Pin& pin : pins)
     out += fmt::format(
-        "extern \"C\" __global__ void __launch_bounds__({}, 1) {}(const __grid_constant__ moegen::pins::Arguments args) {{\n"
+        "extern \"C\" __global__ void __launch_bounds__({}, 1) {}(const __grid_constant__ moegen::pins::Arguments "
+        "args) {{\n"
         "  using namespace moegen;\n  {}\n}}\n",
         pin.threads, pin.name, pin.call);
   return out;

@@ -34,7 +34,7 @@ struct PinGroup {
   std::string name;
   std::string specialisations;  ///< bodies of Wgmma
   std::vector<Pin> pins;
-  std::string text() const;     ///< the whole kernel text
+  std::string text() const;  ///< the whole kernel text
 };
 
 std::vector<PinGroup> pin_groups();

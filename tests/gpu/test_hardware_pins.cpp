@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the hardware does with tensor copies, matrix products and conversions, against the fixtures that the CPU target is
-// held to (tests/cpu/pins). MOEGEN_PINS_OUT=FOLDER writes new fixtures there instead.
+// What the hardware does with tensor copies, matrix products and conversions, against the fixtures that the CPU target
+// is held to (tests/cpu/pins). MOEGEN_PINS_OUT=FOLDER writes new fixtures there instead.
 #include <doctest/doctest.h>
 
 #include <cstdlib>

@@ -23,7 +23,8 @@ struct TextLaunch {
 
 class GpuText {
  public:
-  GpuText(const std::string& text, const std::string& file_name, const Arch& arch, const std::vector<std::string>& entries) {
+  GpuText(const std::string& text, const std::string& file_name, const Arch& arch,
+          const std::vector<std::string>& entries) {
     std::string why;
     const auto nvrtc = cuda::Nvrtc::load(&why);
     if (!nvrtc) skip(why);

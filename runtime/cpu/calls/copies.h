@@ -9,8 +9,8 @@ extern "C" {
 /// mbarriers: a 64-bit word of shared memory.
 MOEGEN_CPU_CALL void moegen_cpu_mbarrier_init(unsigned long* barrier, unsigned int count, unsigned int site);
 MOEGEN_CPU_CALL void moegen_cpu_mbarrier_invalidate(unsigned long* barrier, unsigned int site);
-/// Arrives `count` times, after expecting `bytes` more of asynchronous copies. The barrier may be another block's of the
-/// cluster (a mapped address).
+/// Arrives `count` times, after expecting `bytes` more of asynchronous copies. The barrier may be another block's of
+/// the cluster (a mapped address).
 MOEGEN_CPU_CALL void moegen_cpu_mbarrier_arrive(unsigned long* barrier, unsigned int count, unsigned int bytes,
                                                 unsigned int site);
 MOEGEN_CPU_CALL void moegen_cpu_mbarrier_expect(unsigned long* barrier, unsigned int bytes, unsigned int site);

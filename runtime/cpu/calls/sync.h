@@ -12,7 +12,8 @@ MOEGEN_CPU_CALL void moegen_cpu_block_sync(unsigned int barrier, unsigned int th
 MOEGEN_CPU_CALL void moegen_cpu_block_arrive(unsigned int barrier, unsigned int threads, unsigned int site);
 
 /// Leaves `value`, waits for all lanes of `mask`, and returns 32 values by lane, valid until the lane's next exchange.
-MOEGEN_CPU_CALL const unsigned long* moegen_cpu_warp_exchange(unsigned int mask, unsigned long value, unsigned int site);
+MOEGEN_CPU_CALL const unsigned long* moegen_cpu_warp_exchange(unsigned int mask, unsigned long value,
+                                                              unsigned int site);
 /// The same, and orders memory among the lanes.
 MOEGEN_CPU_CALL void moegen_cpu_warp_sync(unsigned int mask, unsigned int site);
 

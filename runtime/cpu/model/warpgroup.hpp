@@ -66,13 +66,14 @@ struct Warpgroup {
   };
   std::array<Position, kWarpgroupSize> positions{};
   WaitList waiters;
+  std::vector<float> a, b;  ///< operands of the product that takes place; here because the stacks of threads are small
   std::array<char, 64> group_objects{};  ///< what the checks know the latest groups by
 
   WgmmaGroup& group(std::uint64_t number);
   const void* object(std::uint64_t number) const noexcept { return &group_objects[number % group_objects.size()]; }
 };
 
-/// Computes `operation`, whose operands lie in `block`.
-void perform_wgmma(const Block& block, const WgmmaOperation& operation, const CheckedActor& reader);
+/// Computes `operation` of `warpgroup`.
+void perform_wgmma(Warpgroup& warpgroup, const WgmmaOperation& operation, const CheckedActor& reader);
 
 }  // namespace moegen::cpu

@@ -124,7 +124,7 @@ void retire(const Warpgroup& warpgroup, Accumulators& accumulators) {
 void GroupInFlight::perform() {
   const std::unique_ptr<WgmmaGroup> group = std::move(warpgroup.groups.front());
   for (std::size_t i = 0; i < group->operations.size(); ++i) {
-    perform_wgmma(*warpgroup.block, *group->operations[i], group->readers[i]);
+    perform_wgmma(warpgroup, *group->operations[i], group->readers[i]);
     group->readers[i].release(warpgroup.object(warpgroup.performed));
     group->readers[i].end();
   }

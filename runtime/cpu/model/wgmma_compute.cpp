@@ -8,7 +8,7 @@
 namespace moegen::cpu {
 namespace {
 
-constexpr std::uint32_t kPiece = 16, kMostDepth = 32, kMostWidth = 256;
+constexpr std::uint32_t kPiece = 16;
 
 enum : std::uint32_t { kAccumulate = 1, kNegateA = 2, kNegateB = 4, kTransposeA = 8, kTransposeB = 16 };
 
@@ -67,20 +67,22 @@ void Accumulators::give_back() const {
       registers[thread][i] = values[place(thread, i, width)];
 }
 
-void perform_wgmma(const Block& block, const WgmmaOperation& operation, const CheckedActor& reader) {
+void perform_wgmma(Warpgroup& warpgroup, const WgmmaOperation& operation, const CheckedActor& reader) {
   const WgmmaShape& shape = operation.shape;
   const std::uint32_t depth = 32 / bytes_of(shape.element), width = shape.width;
-  alignas(64) float a[kWgmmaRows * kMostDepth];
-  alignas(64) float b[kMostDepth * kMostWidth];
+  warpgroup.a.resize(std::size_t{kWgmmaRows} * depth);
+  warpgroup.b.resize(std::size_t{depth} * width);
+  float *const a = warpgroup.a.data(), *const b = warpgroup.b.data();
+  const Block& block = *warpgroup.block;
   if (shape.a_in_registers)
     read_a_registers(operation, depth, a);
   else
     read_operand(block, MatrixDescriptor::from(shape.a), kWgmmaRows, shape.element, shape.flags & kTransposeA, reader,
-                 [&](std::uint32_t row, std::uint32_t k, float value) { a[row * depth + k] = value; });
+                 [=](std::uint32_t row, std::uint32_t k, float value) { a[row * depth + k] = value; });
   read_operand(block, MatrixDescriptor::from(shape.b), width, shape.element, shape.flags & kTransposeB, reader,
-               [&](std::uint32_t column, std::uint32_t k, float value) { b[k * width + column] = value; });
-  if (shape.flags & kNegateA) negate(a, kWgmmaRows * depth);
-  if (shape.flags & kNegateB) negate(b, std::size_t{depth} * width);
+               [=](std::uint32_t column, std::uint32_t k, float value) { b[k * width + column] = value; });
+  if (shape.flags & kNegateA) negate(a, warpgroup.a.size());
+  if (shape.flags & kNegateB) negate(b, warpgroup.b.size());
   std::vector<float>& c = operation.accumulators->values;
   if (!(shape.flags & kAccumulate)) std::fill(c.begin(), c.end(), 0.0f);
   multiply({.a = a, .b = b, .c = c.data(), .rows = kWgmmaRows, .width = width, .depth = depth});

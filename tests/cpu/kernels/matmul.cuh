@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A warp-specialised matrix product for tests: c[m, n] = sum over k of a[m, k] * b[n, k]. The same text runs on sm_90a and
-// on the CPU target.
+// A warp-specialised matrix product for tests: c[m, n] = sum over k of a[m, k] * b[n, k]. The same text runs on sm_90a
+// and on the CPU target.
 //
 // Roles: warpgroup 0 loads (one thread of it), warpgroups 1 and 2 multiply 64 rows each. Blocks go through the tiles of
 // c in turn.
-// Shared memory: kStages stages of a tile of a and one of b, 128 bytes of K wide in the 128-byte swizzle; then barriers.
-// Barriers: full[s], 1 arrival and the bytes of both tiles; empty[s], 1 arrival of each multiplying warp.
+// Shared memory: kStages stages of a tile of a and one of b, 128 bytes of K wide in the 128-byte swizzle; then
+// barriers. Barriers: full[s], 1 arrival and the bytes of both tiles; empty[s], 1 arrival of each multiplying warp.
 #pragma once
 
 #include "../../../templates/core/types.cuh"

@@ -60,7 +60,7 @@ MOEGEN_DEVICE void store_tile(const Arguments& args, uint32_t size, Index... ind
 
 /// Two operands in shared memory as `matrix_descriptor` takes them, and the steps of K.
 struct Operands {
-  uint32_t a, b;            // offsets
+  uint32_t a, b;  // offsets
   Swizzle swizzle;
   uint32_t leading, stride;
   uint32_t step_a, step_b;  // bytes from one step of K to the next
@@ -88,8 +88,7 @@ MOEGEN_DEVICE void multiply(const Arguments& args, uint32_t image_bytes, const O
 #pragma unroll
   for (uint32_t i = 0; i < N / 2; ++i) d[i] = static_cast<float>((thread_index() * 5 + i * 3) % 17) - 8.0f;
 #pragma unroll
-  for (uint32_t i = 0; i < 4; ++i)
-    registers[i] = reinterpret_cast<const uint32_t*>(args.input)[thread_index() * 4 + i];
+  for (uint32_t i = 0; i < 4; ++i) registers[i] = reinterpret_cast<const uint32_t*>(args.input)[thread_index() * 4 + i];
   const uint64_t a = matrix_descriptor(shared + operands.a, operands.swizzle, operands.leading, operands.stride);
   const uint64_t b = matrix_descriptor(shared + operands.b, operands.swizzle, operands.leading, operands.stride);
   wgmma_fence();
@@ -171,7 +170,8 @@ MOEGEN_DEVICE void narrow_table(const Arguments& args, uint32_t count) {
 template <uint32_t Which>
 MOEGEN_DEVICE void narrow_digest(const Arguments& args, uint32_t step) {
   uint64_t sum = 0;
-  for (uint64_t bits = static_cast<uint64_t>(thread_index()) * step; bits >> 32 == 0; bits += uint64_t{blockDim.x} * step) {
+  for (uint64_t bits = static_cast<uint64_t>(thread_index()) * step; bits >> 32 == 0;
+       bits += uint64_t{blockDim.x} * step) {
     const uint32_t low = static_cast<uint32_t>(bits);
     sum += (narrow<Which>(bits_float(low), bits_float(low ^ 0x5A5A5A5Au)) + 1) * (bits * 0x9E3779B97F4A7C15ul + 1);
   }
