@@ -2,7 +2,6 @@
 // Atomic operations, waits on words, fences. Blocks may run on several threads of the host, so the operations are the
 // host's own; the order that kernels ask for matters to the checks alone.
 #include <algorithm>
-#include <utility>
 
 #include <fmt/core.h>
 
@@ -70,12 +69,20 @@ Change apply(void* word, std::uint32_t bytes, std::uint32_t operation, std::uint
                static_cast<std::uint32_t>(compare));
 }
 
+Access kind_of(std::uint32_t operation) {
+  switch (operation) {
+    case MOEGEN_CPU_ATOMIC_LOAD: return Access::atomic_load;
+    case MOEGEN_CPU_ATOMIC_STORE: return Access::atomic_store;
+    default: return Access::atomic;
+  }
+}
+
 /// Bounds, alignment and races, before the word is touched.
-void check_word(Scheduler& scheduler, Thread& self, const void* word, std::uint32_t bytes, std::uint32_t order,
-                Site site, const char* action) {
+void check_word(Scheduler& scheduler, Thread& self, const void* word, std::uint32_t bytes, std::uint32_t operation,
+                std::uint32_t order, Site site, const char* action) {
   check_resident(scheduler, word, site, action);
   if (Checker* const checker = scheduler.checker()) {
-    checker->access(self, word, bytes, bytes, Access::atomic, scope_of(order), site);
+    checker->access(self, word, bytes, bytes, kind_of(operation), scope_of(order), site);
   } else if (reinterpret_cast<std::uintptr_t>(word) % bytes != 0) {
     scheduler.fail(CpuFinding::misaligned,
                    fmt::format("{} is no multiple of {}", name_address(scheduler, *self.block, word), bytes), site,
@@ -84,16 +91,11 @@ void check_word(Scheduler& scheduler, Thread& self, const void* word, std::uint3
 }
 
 void release_before(Checker& checker, Thread& self, const void* word, std::uint32_t operation, std::uint32_t order) {
-  if (operation == MOEGEN_CPU_ATOMIC_LOAD) return;
-  if ((order & MOEGEN_CPU_RELEASE) != 0 || self.released_by_fence) checker.release(self, word);
+  if (operation != MOEGEN_CPU_ATOMIC_LOAD && (order & MOEGEN_CPU_RELEASE) != 0) checker.release(self, word);
 }
 
-/// A relaxed operation may read what was released; a fence after it then acquires that.
 void acquire_after(Checker& checker, Thread& self, const void* word, std::uint32_t operation, std::uint32_t order) {
-  if (operation == MOEGEN_CPU_ATOMIC_STORE) return;
-  if ((order & MOEGEN_CPU_ACQUIRE) != 0) return checker.acquire(self, word);
-  auto& reads = self.relaxed_reads;
-  if (std::find(reads.begin(), reads.end(), word) == reads.end()) reads.push_back(word);
+  if (operation != MOEGEN_CPU_ATOMIC_STORE && (order & MOEGEN_CPU_ACQUIRE) != 0) checker.acquire(self, word);
 }
 
 std::string describe(const Thread& thread) {
@@ -116,7 +118,7 @@ unsigned long moegen_cpu_atomic(void* word, unsigned bytes, unsigned operation, 
   scheduler.preemption_point();
   Thread& self = scheduler.running();
   self.site = site;
-  check_word(scheduler, self, word, bytes, order, site, "an atomic operation");
+  check_word(scheduler, self, word, bytes, operation, order, site, "an atomic operation");
   if (Checker* const checker = scheduler.checker()) release_before(*checker, self, word, operation, order);
   const Change change = apply(word, bytes, operation, operand, compare);
   if (Checker* const checker = scheduler.checker()) acquire_after(*checker, self, word, operation, order);
@@ -133,7 +135,7 @@ void moegen_cpu_wait_at_least(const void* word, unsigned bytes, unsigned long le
   scheduler.preemption_point();
   Thread& self = scheduler.running();
   self.site = site;
-  check_word(scheduler, self, word, bytes, order, site, "a wait for a word");
+  check_word(scheduler, self, word, bytes, MOEGEN_CPU_ATOMIC_LOAD, order, site, "a wait for a word");
   while (load_word(word, bytes) < least) {
     scheduler.park_on_word({.word = word, .bytes = bytes, .least = least},
                            {.operation = "a word",
@@ -145,17 +147,11 @@ void moegen_cpu_wait_at_least(const void* word, unsigned bytes, unsigned long le
   if (Checker* const checker = scheduler.checker()) checker->acquire(self, word);
 }
 
-void moegen_cpu_fence(unsigned order, unsigned site) {
+void moegen_cpu_fence(unsigned /*order*/, unsigned site) {
   Scheduler& scheduler = Scheduler::current();
   scheduler.preemption_point();
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
   Thread& self = scheduler.running();
   self.site = site;
-  Checker* const checker = scheduler.checker();
-  if (checker == nullptr) return;
-  const bool both = (order & (MOEGEN_CPU_ACQUIRE | MOEGEN_CPU_RELEASE)) == 0;
-  if (both || (order & MOEGEN_CPU_RELEASE) != 0) self.released_by_fence = true;
-  if (both || (order & MOEGEN_CPU_ACQUIRE) != 0) {
-    for (const void* word : std::exchange(self.relaxed_reads, {})) checker->acquire(self, word);
-  }
+  if (Checker* const checker = scheduler.checker()) checker->fence(self);
 }

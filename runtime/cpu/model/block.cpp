@@ -33,8 +33,6 @@ void reset(Thread& thread) {
   thread.ended = false;
   thread.site = 0;
   thread.wait = {};
-  thread.released_by_fence = false;
-  thread.relaxed_reads.clear();
   thread.arrived_at_cluster = false;
   thread.cluster_phase = 0;
 }

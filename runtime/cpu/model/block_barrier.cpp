@@ -46,9 +46,10 @@ void complete(Scheduler& scheduler, Block& block, NamedBarrier& barrier, std::ui
   scheduler.wake_all(barrier.waiters);
 }
 
-void check_number(Scheduler& scheduler, const char* operation, std::uint32_t number, std::uint32_t threads, Site site) {
+[[gnu::noinline]] void refuse_number(Scheduler& scheduler, const char* operation, std::uint32_t number,
+                                     std::uint32_t threads, Site site) {
   const Block& block = *scheduler.running().block;
-  const auto refuse = [&](std::string why) {
+  const auto refuse = [&](const std::string& why) {
     scheduler.fail(CpuFinding::misuse, fmt::format("{} {}: {}", operation, number, why), site, operation);
   };
   if (number >= kNamedBarriers)
@@ -59,21 +60,40 @@ void check_number(Scheduler& scheduler, const char* operation, std::uint32_t num
   }
 }
 
-/// All arrivals of one phase must say the same count.
-void check_count(Scheduler& scheduler, const char* operation, std::uint32_t number, std::uint32_t threads, Site site) {
+void check_number(Scheduler& scheduler, const char* operation, std::uint32_t number, std::uint32_t threads, Site site) {
+  const bool right =
+      number < kNamedBarriers && threads % 32 == 0 && threads <= whole_warps(scheduler.running().block->num_threads);
+  if (!right) refuse_number(scheduler, operation, number, threads, site);
+}
+
+/// The threads that a count stands for.
+std::uint32_t counted(const Block& block, std::uint32_t threads) {
+  return threads == 0 ? whole_warps(block.num_threads) : threads;
+}
+
+[[noreturn, gnu::noinline]] void refuse_count(Scheduler& scheduler, const char* operation, std::uint32_t number,
+                                              std::uint32_t threads, Site site) {
   const Block& block = *scheduler.running().block;
   const NamedBarrier& barrier = block.barriers[number];
-  const auto counted = [&](std::uint32_t count) { return count == 0 ? whole_warps(block.num_threads) : count; };
-  if (barrier.arrived == 0 || counted(barrier.expected) == counted(threads)) return;
   CpuReport report{.finding = CpuFinding::misuse,
-                   .what = fmt::format("{} {}: {} threads here, {} elsewhere", operation, number, counted(threads),
-                                       counted(barrier.expected)),
+                   .what = fmt::format("{} {}: {} threads here, {} elsewhere", operation, number,
+                                       counted(block, threads), counted(block, barrier.expected)),
                    .parties = {},
                    .repeats = 0};
   report.parties.push_back(scheduler.party(scheduler.running(), fmt::format("{} {}", operation, number), site));
   report.parties.push_back(
       scheduler.party(*block.threads[barrier.thread], fmt::format("arrived at barrier {}", number), barrier.site));
   scheduler.fail(std::move(report));
+}
+
+/// All arrivals of one phase must say the same count.
+void check_count(Scheduler& scheduler, const char* operation, std::uint32_t number, std::uint32_t threads, Site site) {
+  const Block& block = *scheduler.running().block;
+  const NamedBarrier& barrier = block.barriers[number];
+  if (barrier.arrived == 0 || barrier.expected == threads) return;
+  if (counted(block, barrier.expected) != counted(block, threads)) {
+    refuse_count(scheduler, operation, number, threads, site);
+  }
 }
 
 /// True if this arrival was the last.

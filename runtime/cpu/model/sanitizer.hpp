@@ -19,6 +19,12 @@
 
 namespace moegen::cpu::sanitizer {
 
+#ifdef MOEGEN_ADDRESS_SANITIZER
+inline constexpr bool kOn = true;
+#else
+inline constexpr bool kOn = false;
+#endif
+
 /// About to switch to a stack. `fake_stack`: where to keep this fiber's own; null if it ends here.
 inline void before_switch([[maybe_unused]] void** fake_stack, [[maybe_unused]] const void* bottom,
                           [[maybe_unused]] std::size_t bytes) noexcept {

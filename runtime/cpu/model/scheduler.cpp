@@ -22,6 +22,9 @@ namespace {
 constexpr std::int32_t kFairTurn = 1024;
 /// Chaos gives one in three turns away; random timing performs an operation at one in four.
 constexpr std::uint64_t kChaosTurn = 3, kRandomTiming = 4;
+/// What stacks of neighbours start apart: three lines of a cache, so that those of a block fill all sets of the second
+/// level evenly. 64 of them cost the deepest stack 12 KiB.
+constexpr std::size_t kStagger = 192;
 /// How long all threads may do nothing but ask before that counts as a deadlock, alone and beside other host threads.
 constexpr std::uint64_t kPollNanoseconds = 10'000'000'000, kPollNanosecondsWithOthers = 6 * kPollNanoseconds;
 constexpr std::uint64_t kPollsBetweenClocks = 1 << 16;
@@ -32,12 +35,6 @@ struct Abandoned {};
 std::uint64_t now() {
   const auto since = std::chrono::steady_clock::now().time_since_epoch();
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
-}
-
-void append(WaitList& list, Thread& thread) noexcept {
-  thread.next = nullptr;
-  (list.empty() ? list.first : list.last->next) = &thread;
-  list.last = &thread;
 }
 
 }  // namespace
@@ -61,19 +58,6 @@ const CpuOptions& Scheduler::options() const noexcept { return launch_.request.o
 
 // --- waiting
 // -----------------------------------------------------------------------------------------------------------
-
-void Scheduler::park(WaitList& list, const Wait& wait) {
-  append(list, *running_);
-  park(wait);
-}
-
-void Scheduler::park(const Wait& wait) {
-  Thread& self = *running_;
-  self.wait = wait;
-  self.site = wait.site;
-  leave_running();
-  self.wait.operation = nullptr;
-}
 
 void Scheduler::wake_all(WaitList& list) noexcept {
   for (Thread* thread = std::exchange(list.first, nullptr); thread != nullptr; thread = thread->next)
@@ -194,6 +178,7 @@ void Scheduler::leave_running() {
 
 /// Switches to `stack`, which is the host thread's own where null.
 void Scheduler::go(void** from, void* to, char* stack) noexcept {
+  if constexpr (!sanitizer::kOn) return Fiber::switch_to(from, to);
   void* fake_stack = nullptr;
   sanitizer::before_switch(&fake_stack, stack != nullptr ? low_end(stack) : home_bottom_,
                            stack != nullptr ? usable_stack_bytes() : home_bytes_);
@@ -223,7 +208,7 @@ void Scheduler::give_stack(Thread& thread) {
   char* const low = low_end(thread.stack);
   sanitizer::reuse_stack(low, usable_stack_bytes());
   // Not all at the same distance from a multiple of 64 KiB: those would share a few sets of the caches.
-  char* const high = reinterpret_cast<char*>(thread.context) - thread.index % 32 * 128;
+  char* const high = reinterpret_cast<char*>(thread.context) - thread.index % 64 * kStagger;
   thread.stack_pointer = Fiber::make(low, high, &Scheduler::thread_main);
 }
 

@@ -39,24 +39,20 @@ struct Wait {
   std::string (*describe)(const Thread& thread) = nullptr;
 };
 
-/// One CUDA thread. Never copied; lives as long as its block is resident.
-struct Thread {
-  void* stack_pointer = nullptr;        ///< of a thread that does not run now; null: has not started
-  char* stack = nullptr;                ///< while it runs or waits
-  MoegenCpuContext* context = nullptr;  ///< at the top of `stack`
+/// One CUDA thread. Never copied; lives as long as its block is resident. What every switch touches comes first, in one
+/// line of the cache.
+struct alignas(64) Thread {
+  void* stack_pointer = nullptr;  ///< of a thread that does not run now
+  char* stack = nullptr;          ///< while it runs or waits; null: has not started, or has ended
+  Thread* next = nullptr;         ///< in a WaitList
   Block* block = nullptr;
-  std::uint32_t index = 0;  ///< linear index in the block
+  MoegenCpuContext* context = nullptr;  ///< at the top of `stack`
+  std::uint32_t index = 0;              ///< linear index in the block
+  Site site = 0;                        ///< the last place that it told
+  std::uint32_t cluster_phase = 0;      ///< in which it arrived at the cluster's barrier
+  bool arrived_at_cluster = false;      ///< and has not waited yet
   bool ended = false;
-  Site site = 0;  ///< the last place that it told
   Wait wait;
-  Thread* next = nullptr;  ///< in a WaitList
-
-  // What checked launches remember for fences (atomics.cpp).
-  bool released_by_fence = false;          ///< its relaxed atomics release, too
-  std::vector<const void*> relaxed_reads;  ///< words whose releases the next acquiring fence acquires
-  // Of the cluster's barrier (cluster.cpp).
-  bool arrived_at_cluster = false;
-  std::uint32_t cluster_phase = 0;  ///< that it arrived in
 
   std::uint32_t lane() const noexcept { return index % 32; }
   std::uint32_t warp() const noexcept { return index / 32; }
@@ -67,6 +63,11 @@ struct WaitList {
   Thread* first = nullptr;
   Thread* last = nullptr;
   bool empty() const noexcept { return first == nullptr; }
+  void append(Thread& thread) noexcept {
+    thread.next = nullptr;
+    (empty() ? first : last->next) = &thread;
+    last = &thread;
+  }
 };
 
 /// Work that was issued and takes place later: a copy, a tensor core operation.
@@ -109,10 +110,19 @@ class Scheduler {
   Launch& launch() const noexcept { return launch_; }
 
   /// Parks the running thread on `list` until woken. Does not return where the launch is abandoned.
-  void park(WaitList& list, const Wait& wait);
+  void park(WaitList& list, const Wait& wait) {
+    list.append(*running_);
+    park(wait);
+  }
   void wake_all(WaitList& list) noexcept;
   /// The same for a wait that one thread knows of alone.
-  void park(const Wait& wait);
+  void park(const Wait& wait) {
+    Thread& self = *running_;
+    self.wait = wait;
+    self.site = wait.site;
+    leave_running();
+    self.wait.operation = nullptr;
+  }
   void wake(Thread& thread) noexcept;
   /// Parks the running thread until `watch.word` is at least `watch.least`.
   void park_on_word(const Watch& watch, const Wait& wait);
