@@ -2,7 +2,6 @@
 // A kernel text on the GPU: compiled with NVRTC, loaded, launched.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -11,15 +10,9 @@
 #include "cuda/device.hpp"
 #include "cuda/nvrtc.hpp"
 #include "support/skip.hpp"
+#include "support/text_launch.hpp"
 
 namespace moegen::test {
-
-/// How one entry is launched.
-struct TextLaunch {
-  std::uint32_t grid = 1, block = 128;
-  std::uint32_t shared_bytes = 0;
-  std::uint32_t cluster = 1;
-};
 
 class GpuText {
  public:
