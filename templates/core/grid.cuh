@@ -11,7 +11,7 @@ namespace moegen {
 /// Adds to a word of global memory and returns its old value; device scope, acquire and release.
 MOEGEN_DEVICE uint32_t global_add(uint32_t* word, uint32_t value) {
 #ifdef MOEGEN_TARGET_CPU
-  return cpu::atomic_add(word, value);
+  return cpu::global_add(word, value);
 #else
   uint32_t old;
   asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;" : "=r"(old) : "l"(word), "r"(value) : "memory");

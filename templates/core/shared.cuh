@@ -24,7 +24,7 @@ MOEGEN_DEVICE unsigned char* dynamic_shared() {
 /// Adds `value` to a word of shared memory; block scope, no ordering.
 MOEGEN_DEVICE void shared_add(uint32_t* word, uint32_t value) {
 #ifdef MOEGEN_TARGET_CPU
-  cpu::atomic_add(word, value);
+  cpu::shared_add(word, value);
 #else
   asm volatile(
       "red.relaxed.cta.shared::cta.add.u32 [%0], %1;" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(word))),

@@ -2,6 +2,8 @@
 // Calls of kernel text: mbarriers and asynchronous copies (cp.async, bulk, tensor).
 #pragma once
 
+#include "cpu/calls/call.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif

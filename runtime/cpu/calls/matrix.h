@@ -2,6 +2,8 @@
 // Calls of kernel text: tensor cores (wgmma, mma.sync) and matrix moves (ldmatrix, stmatrix).
 #pragma once
 
+#include "cpu/calls/call.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -2,6 +2,8 @@
 // Calls of kernel text: barriers, warp-wide exchange, clusters, atomics, waits on words, time.
 #pragma once
 
+#include "cpu/calls/call.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -15,7 +15,8 @@ struct Frame {
   std::uint32_t line = 0;
 };
 
-/// The table of one program. Site 0 is the unknown place.
+/// The table of one program. Site 0 is the unknown place. As text: one line a site, from site 1, each a chain of
+/// `line \t function \t`, innermost first.
 class Sites {
  public:
   Sites() = default;

@@ -163,7 +163,7 @@ MOEGEN_DEVICE unsigned char* dynamic_shared() {
 /// Adds `value` to a word of shared memory; block scope, no ordering.
 MOEGEN_DEVICE void shared_add(uint32_t* word, uint32_t value) {
 #ifdef MOEGEN_TARGET_CPU
-  cpu::atomic_add(word, value);
+  cpu::shared_add(word, value);
 #else
   asm volatile(
       "red.relaxed.cta.shared::cta.add.u32 [%0], %1;" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(word))),
@@ -199,7 +199,7 @@ namespace moegen {
 /// Adds to a word of global memory and returns its old value; device scope, acquire and release.
 MOEGEN_DEVICE uint32_t global_add(uint32_t* word, uint32_t value) {
 #ifdef MOEGEN_TARGET_CPU
-  return cpu::atomic_add(word, value);
+  return cpu::global_add(word, value);
 #else
   uint32_t old;
   asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;" : "=r"(old) : "l"(word), "r"(value) : "memory");
