@@ -36,12 +36,14 @@ TensorMapSwizzle swizzle_mode(TensorSwizzle swizzle) {
 TensorMap encode_tensor_map(const TensorMapDescription& description) {
   check_tensor_map(description);
   constexpr std::array<unsigned int, 5> kElementStrides = {1, 1, 1, 1, 1};
+  std::array<std::uint64_t, 5> strides{};  // the driver wants an array for one dimension, too
+  std::copy(description.strides.begin(), description.strides.end(), strides.begin());
   TensorMap map;
   check(driver().tensor_map_encode_tiled(
             &map, data_type(description.element), static_cast<unsigned int>(description.dims.size()),
-            const_cast<void*>(description.base), description.dims.data(), description.strides.data(),
-            description.box.data(), kElementStrides.data(), TensorMapInterleave::none,
-            swizzle_mode(description.swizzle), TensorMapPromotion::l2_128, TensorMapFill::zero),
+            const_cast<void*>(description.base), description.dims.data(), strides.data(), description.box.data(),
+            kElementStrides.data(), TensorMapInterleave::none, swizzle_mode(description.swizzle),
+            TensorMapPromotion::l2_128, TensorMapFill::zero),
         "cuTensorMapEncodeTiled", description.name);
   return map;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/pins.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <sstream>
@@ -73,10 +74,8 @@ Bytes hard_floats() {
   for (std::uint32_t exponent :
        {1u,   90u,  102u, 103u, 104u, 109u, 110u, 111u, 112u, 113u, 116u, 117u, 118u, 119u, 120u,
         121u, 124u, 125u, 126u, 127u, 128u, 129u, 134u, 135u, 136u, 141u, 142u, 143u, 253u, 254u})
-    for (std::uint32_t mantissa :
-         {0u,        1u,        0x7FFFu,   0x8000u,   0x8001u,   0x0FFFu,   0x1000u,   0x1001u,   0x3000u,
-          0x080000u, 0x0FFFFFu, 0x100000u, 0x100001u, 0x180000u, 0x200000u, 0x200001u, 0x300000u, 0x3FFFFFu,
-          0x400000u, 0x400001u, 0x500000u, 0x600000u, 0x600001u, 0x700000u, 0x780000u, 0x7FFFFFu})
+    for (std::uint32_t mantissa : {0u, 0x7FFFu, 0x8000u, 0x8001u, 0x1000u, 0x3000u, 0x080000u, 0x100001u, 0x180000u,
+                                   0x200001u, 0x400000u, 0x600000u, 0x700000u, 0x7FFFFFu})
       values.push_back(exponent << 23 | mantissa);
   Bytes bytes;
   for (std::uint32_t value : values) append(bytes, value, 4);
@@ -85,7 +84,7 @@ Bytes hard_floats() {
 
 // ---- tensor copies -------------------------------------------------------------------------------------------
 
-constexpr std::uint32_t kTileBytes = 4096;
+constexpr std::uint32_t kTileBytes = 4096;  // of a store's source
 
 struct TileCase {
   std::string name;
@@ -126,15 +125,16 @@ std::string coordinates(const TileCase& tile) {
 }
 
 Pin load_pin(const TileCase& tile) {
-  std::uint32_t bytes = element_bytes(tile.element);
+  std::uint32_t bytes = element_bytes(tile.element), rows = 1;
   for (std::uint32_t extent : tile.box) bytes *= extent;
+  for (std::size_t i = 1; i < tile.box.size(); ++i) rows *= tile.box[i];
+  const std::uint32_t size = tile.offset + rows * std::max(bytes / rows, span_bytes(tile.swizzle));
   Pin pin;
   pin.name = tile.name;
-  pin.call =
-      fmt::format("moegen::pins::load_tile(args, {}, {}, {}{});", tile.offset, bytes, kTileBytes, coordinates(tile));
+  pin.call = fmt::format("moegen::pins::load_tile(args, {}, {}, {}{});", tile.offset, bytes, size, coordinates(tile));
   pin.input = counted(volume(tile.dims), element_bytes(tile.element));
-  pin.output_bytes = kTileBytes;
-  pin.shared_bytes = kTileBytes + 16;
+  pin.output_bytes = size;
+  pin.shared_bytes = size + 16;
   pin.map = describe(tile);
   return pin;
 }
@@ -192,7 +192,8 @@ PinGroup tensor_loads() {
 
 PinGroup tensor_stores() {
   PinGroup group{"tensor_store", "", {}};
-  for (const TileCase& tile : corner_tiles("store")) group.pins.push_back(store_pin(tile));
+  for (const TileCase& tile : corner_tiles("store"))
+    if (tile.element != TensorElement::uint8) group.pins.push_back(store_pin(tile));
   group.pins.push_back(
       store_pin({"store_narrow_in_128", TensorElement::uint16, {64, 24}, {16, 16}, TensorSwizzle::span_128, {8, 1}}));
   return group;
@@ -256,17 +257,18 @@ std::vector<ProductCase> transposed(Dtype element, int n) {
 
 PinGroup products(Dtype element) {
   PinGroup group{"wgmma_" + std::string(to_string(element)), "", {}};
-  for (int n : {8, 24}) {
-    group.specialisations += spell_wgmma({element, n});
-    for (const ProductCase& c : k_contiguous(element, n)) group.pins.push_back(product_pin(c));
-  }
-  group.specialisations += spell_wgmma({element, 96});
-  group.pins.push_back(product_pin({element, 96, 128, 0, 1024, 32, 32, 4}));
-  if (element == Dtype::float8_e4m3fn) return group;
-  for (int n : {16, 72}) {
-    if (n == 72 && element != Dtype::bfloat16) continue;
-    group.specialisations += spell_wgmma({element, n});
-    for (const ProductCase& c : transposed(element, n)) group.pins.push_back(product_pin(c));
+  const auto add = [&](const std::vector<ProductCase>& cases) {
+    group.specialisations += spell_wgmma({element, cases[0].n});
+    for (const ProductCase& c : cases) group.pins.push_back(product_pin(c));
+  };
+  add(k_contiguous(element, 8));
+  add({{element, 24, 64, 0, 512, 32, 32, 2}});
+  add({{element, 40, 128, 0, 1024, 32, 32, 4}});
+  if (element == Dtype::bfloat16) {
+    add(transposed(element, 16));
+    add({{element, 72, 128, 4096, 1024, 2048, 2048, 2, false, true, true}});
+  } else if (element == Dtype::float16) {
+    add({{element, 16, 128, 4096, 1024, 2048, 2048, 2, false, true, true}});
   }
   return group;
 }
@@ -315,7 +317,8 @@ PinGroup conversions() {
     Pin digest;
     digest.name = fmt::format("to_{}_digest", kNarrow[i]);
     digest.call = fmt::format("moegen::pins::narrow_digest<{}>(args, 1021);", i);
-    digest.output_bytes = 128 * 8;
+    digest.output_bytes = 32 * 8;
+    digest.threads = 32;
     group.pins.push_back(table);
     group.pins.push_back(digest);
   }
@@ -329,9 +332,31 @@ PinGroup conversions() {
   Pin halves;
   halves.name = "from_float16_digest";
   halves.call = "moegen::pins::widen_float16(args);";
-  halves.output_bytes = 128 * 8;
+  halves.output_bytes = 32 * 8;
+  halves.threads = 32;
   group.pins.push_back(halves);
   return group;
+}
+
+// ---- fixtures ------------------------------------------------------------------------------------------------
+
+std::vector<std::string> hex_lines(const Bytes& bytes) {
+  constexpr std::size_t kBytesOfLine = 64;
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (i % kBytesOfLine == 0) lines.emplace_back();
+    lines.back() += fmt::format("{:02x}", bytes[i]);
+  }
+  return lines;
+}
+
+/// A line of digits, perhaps followed by " x TIMES".
+void append_line(Bytes& bytes, const std::string& line) {
+  const std::size_t digits = std::min(line.find(' '), line.size());
+  const int times = digits == line.size() ? 1 : std::stoi(line.substr(line.find('x') + 1));
+  for (int repeat = 0; repeat < times; ++repeat)
+    for (std::size_t i = 0; i + 1 < digits; i += 2)
+      bytes.push_back(static_cast<unsigned char>(std::stoi(line.substr(i, 2), nullptr, 16)));
 }
 
 }  // namespace
@@ -358,9 +383,10 @@ std::string format_fixture(const std::string& comment, const std::map<std::strin
   std::string text = "# " + comment + "\n";
   for (const auto& [name, bytes] : outputs) {
     text += fmt::format("[{}] {}\n", name, bytes.size());
-    for (std::size_t i = 0; i < bytes.size(); i += 64) {
-      for (std::size_t j = i; j < std::min(i + 64, bytes.size()); ++j) text += fmt::format("{:02x}", bytes[j]);
-      text += "\n";
+    const std::vector<std::string> lines = hex_lines(bytes);
+    for (std::size_t i = 0, next = 0; i < lines.size(); i = next) {
+      for (next = i + 1; next < lines.size() && lines[next] == lines[i];) ++next;
+      text += next - i == 1 ? lines[i] + "\n" : fmt::format("{} x {}\n", lines[i], next - i);
     }
   }
   return text;
@@ -372,13 +398,12 @@ std::map<std::string, Bytes> parse_fixture(std::string_view text) {
   std::istringstream lines{std::string(text)};
   for (std::string line; std::getline(lines, line);) {
     if (line.empty() || line[0] == '#') continue;
-    if (line[0] == '[') {
+    if (line[0] == '[')
       bytes = &outputs[line.substr(1, line.find(']') - 1)];
-      continue;
-    }
-    if (!bytes) throw std::runtime_error("a fixture begins with '[name] bytes'");
-    for (std::size_t i = 0; i + 1 < line.size(); i += 2)
-      bytes->push_back(static_cast<unsigned char>(std::stoi(line.substr(i, 2), nullptr, 16)));
+    else if (bytes)
+      append_line(*bytes, line);
+    else
+      throw std::runtime_error("a fixture begins with '[name] bytes'");
   }
   return outputs;
 }

@@ -46,7 +46,8 @@ struct PinArguments {
   void* output = nullptr;
 };
 
-/// Fixtures: "[name] bytes", then lines of hexadecimal digits; '#' begins a comment.
+/// Fixtures: "[name] bytes", then lines of hexadecimal digits, " x N" behind one that comes N times; '#' begins a
+/// comment.
 std::string format_fixture(const std::string& comment, const std::map<std::string, Bytes>& outputs);
 std::map<std::string, Bytes> parse_fixture(std::string_view text);
 /// "pins/tensor_load.txt" below tests/cpu, in this tree.

@@ -25,9 +25,18 @@ TEST_CASE("the pins compile") {
     CAPTURE(group.name);
     std::vector<std::string> entries;
     for (const test::Pin& pin : group.pins) entries.push_back(pin.name);
-    REQUIRE(entries.size() >= 10);
+    REQUIRE(entries.size() >= 9);
     CHECK_NOTHROW(nvrtc().compile(group.text(), group.name + ".cu", find_arch("sm_90a"), entries));
   }
+}
+
+TEST_CASE("a fixture is read as it was written") {
+  test::Bytes ramp(200), zeros(300, 0);
+  for (std::size_t i = 0; i < ramp.size(); ++i) ramp[i] = static_cast<unsigned char>(i);
+  const std::map<std::string, test::Bytes> outputs = {{"ramp", ramp}, {"zeros", zeros}};
+  const std::string text = test::format_fixture("a comment", outputs);
+  CHECK(test::parse_fixture(text) == outputs);
+  CHECK(text.size() < 700);
 }
 
 TEST_CASE("every tensor of the pins can be described") {
