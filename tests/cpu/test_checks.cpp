@@ -390,3 +390,41 @@ TEST_CASE_FIXTURE(Launch, "readers of global memory from many blocks are remembe
   touch(3, 0, input, 4, Access::write);
   CHECK(finding().starts_with("race in global memory"));
 }
+
+TEST_CASE_FIXTURE(Launch, "a tile is read in the swizzle in which it was laid") {
+  const std::vector<std::uint32_t> thread = {0};
+  const Actor copy = checker->fork(blocks[0], thread, "tensor copy", 31);
+  checker->set_swizzle(copy, 128);
+  checker->access(copy, shared[0].bytes, 256, 16, Access::write);
+  checker->join(threads[0][0], copy);
+  write(0, shared[0].bytes + 128, 16);  // of which swizzle threads think, nobody knows
+  const auto product = [&](std::uint32_t span) {
+    const Actor actor = checker->fork(blocks[0], thread, "matrix product", 32);
+    checker->set_swizzle(actor, span);
+    checker->access(actor, shared[0].bytes + 112, 16, 16, Access::read);
+    checker->access(actor, shared[0].bytes + 128, 16, 16, Access::read);
+  };
+  product(128);
+  CHECK(finding().empty());
+  product(64);
+  CHECK(
+      finding() ==
+      "misuse: shared+0x70: matrix product (read) takes it to lie in the 64-byte swizzle, and tensor copy (write) laid "
+      "it in the 128-byte swizzle\n"
+      "  block 0, thread 0: matrix product (read)\n    at line 32\n"
+      "  block 0, thread 0: tensor copy (write)\n    at line 31\n");
+  product(0);
+  CHECK(finding().find("takes it to lie in no swizzle") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(Launch, "an operation that outlives its block is told") {
+  const std::vector<std::uint32_t> thread = {3};
+  const Actor copy = checker->fork(blocks[0], thread, "tensor copy", 41);
+  checker->block_ended(blocks[0]);
+  checker->access(copy, input, 64, 16, Access::read);
+  checker->access(copy, shared[0].bytes + 64, 16, 16, Access::write);
+  checker->end(copy);
+  CHECK(finding() ==
+        "misuse: shared+0x40: tensor copy (write) after block 0 has ended; the block must wait for it\n"
+        "  block 0, thread 3: tensor copy (write)\n    at line 41\n");
+}

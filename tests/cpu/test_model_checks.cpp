@@ -41,6 +41,7 @@ class Recorder final : public cpu::Checker {
   void access(const cpu::Actor&, const void*, std::uint32_t, std::uint32_t, cpu::Access) override {}
   void release(const cpu::Actor&, const void*) override {}
   void join(cpu::Thread&, const cpu::Actor&) override {}
+  void set_swizzle(const cpu::Actor&, std::uint32_t) override {}
   void end(const cpu::Actor&) override {}
 
  private:

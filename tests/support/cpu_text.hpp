@@ -53,6 +53,7 @@ class CpuText {
     request.grid[0] = launch.grid;
     request.block[0] = launch.block;
     request.cluster = launch.cluster;
+    request.cooperative = launch.cooperative;
     request.dynamic_shared_bytes = launch.shared_bytes;
     request.parameters = parameters;
     request.options = options;

@@ -10,6 +10,7 @@ struct TextLaunch {
   std::uint32_t grid = 1, block = 128;
   std::uint32_t shared_bytes = 0;  ///< dynamic
   std::uint32_t cluster = 1;
+  bool cooperative = false;
 };
 
 }  // namespace moegen::test

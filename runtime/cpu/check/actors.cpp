@@ -149,6 +149,7 @@ std::uint32_t Actors::fork(std::uint32_t block, std::span<const std::uint32_t> t
   Operation& operation = operations_[take_operation(blocks_[block], block, before)];
   operation.lives.push_back({operation.timeline.now.time, threads.front(), what});
   operation.timeline.site = site;
+  operation.timeline.swizzle = kAnySwizzle;
   operation.timeline.know(std::move(before));
   return operation.timeline.index;
 }

@@ -20,11 +20,15 @@ struct Epoch {
 };
 inline constexpr std::uint32_t kFirstOperation = 1u << 31;
 
+/// A swizzle that nothing is known of; else its span in units of 32 bytes.
+inline constexpr std::uint8_t kAnySwizzle = 0xFF;
+
 /// One actor's present.
 struct Timeline {
   Epoch now;
   std::uint32_t used = 0;              ///< time of an operation's last access
   Site site = 0;                       ///< where an operation was issued
+  std::uint8_t swizzle = kAnySwizzle;  ///< of the tile that an operation works on
   std::uint32_t block = 0, index = 0;  ///< in the block; operations come after the threads
   std::uint32_t first = 0;             ///< number of the block's first thread
   std::uint32_t num_own = 0;           ///< times in `own`

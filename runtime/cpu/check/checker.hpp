@@ -65,6 +65,9 @@ class Checker {
   virtual Actor fork(const Block& block, std::span<const std::uint32_t> threads, const char* what, Site site) = 0;
   virtual void access(const Actor& actor, const void* address, std::uint32_t bytes, std::uint32_t alignment,
                       Access kind) = 0;
+  /// From now on what the operation writes to shared memory lies, or what it reads is taken to lie, in the swizzle of
+  /// `span` bytes; 0 is none. Reports where it reads what was written in another one.
+  virtual void set_swizzle(const Actor& actor, std::uint32_t span) = 0;
   virtual void release(const Actor& actor, const void* object) = 0;
   /// `thread` has waited for the operation itself (wait_group): it sees what the actor did.
   virtual void join(Thread& thread, const Actor& actor) = 0;

@@ -47,19 +47,21 @@ void LaunchChecker::block_started(const Block& block) {
   actors_.begin_block(block.index);
   const std::uintptr_t begin = address_of(block.shared);
   SharedMemory& memory = shared_[begin];
-  if (memory.shadow) memory.shadow->clear(races_.sets());
-  memory = {block.index, begin, begin + block.shared_bytes, std::make_unique<Shadow>(begin, block.shared_bytes)};
+  if (memory.shadow) {
+    memory.shadow->clear(races_.sets());
+    shared_of_[memory.block] = nullptr;
+  }
+  memory = {block.index, begin, begin + block.shared_bytes, std::make_unique<Shadow>(begin, block.shared_bytes), false};
   if (block.index >= shared_of_.size()) shared_of_.resize(block.index + 1);
   shared_of_[block.index] = &memory;
 }
 
 void LaunchChecker::block_ended(const Block& block) {
   actors_.end_block(block.index);
-  SharedMemory*& memory = shared_of_[block.index];
-  if (memory == nullptr || memory->block != block.index) return;
+  SharedMemory* const memory = shared_of_[block.index];
+  if (memory == nullptr) return;
   memory->shadow->clear(races_.sets());
-  shared_.erase(memory->begin);
-  memory = nullptr;
+  memory->has_ended = true;
 }
 
 Timeline& LaunchChecker::timeline_of(const Thread& thread) { return actors_.thread(thread.block->index, thread.index); }
@@ -98,6 +100,7 @@ void LaunchChecker::check(const Request& request, std::uint32_t alignment) {
 
 void LaunchChecker::check_shared(const Request& request, SharedMemory& memory) {
   if (request.bytes > memory.end - request.address) past_the_end(request, memory.end, "shared memory");
+  if (memory.has_ended) return report_ended(request, memory);
   const bool reads = request.tag.kind() != Access::write && request.tag.kind() != Access::atomic_store;
   std::optional<PastAccess> race;
   std::uintptr_t raced = 0, unwritten = 0;
@@ -105,6 +108,12 @@ void LaunchChecker::check_shared(const Request& request, SharedMemory& memory) {
     if (reads && !cell.is_written) {
       if (unwritten == 0) unwritten = memory.begin + offset;
       cell.is_written = true;  // told once
+    }
+    const std::uint8_t swizzle = request.who->swizzle;
+    if (!reads) {
+      cell.swizzle = swizzle;
+    } else if (swizzle != kAnySwizzle && cell.swizzle != kAnySwizzle && cell.swizzle != swizzle) {
+      report_swizzle(request, cell, memory.begin + offset);
     }
     const auto found = races_.note(cell, *request.who, request.tag, false);
     if (found && !race) race = found, raced = memory.begin + offset;
@@ -152,6 +161,10 @@ void LaunchChecker::fence(Thread& thread) { actors_.fence(timeline_of(thread)); 
 
 Actor LaunchChecker::fork(const Block& block, std::span<const std::uint32_t> threads, const char* what, Site site) {
   return {block.index, actors_.fork(block.index, threads, what, site)};
+}
+
+void LaunchChecker::set_swizzle(const Actor& actor, std::uint32_t span) {
+  actors_.operation(actor.block, actor.slot).swizzle = static_cast<std::uint8_t>(span / 32);
 }
 
 void LaunchChecker::release(const Actor& actor, const void* object) {
@@ -235,12 +248,31 @@ void LaunchChecker::out_of_bounds(const Request& request) {
   fail(CpuFinding::out_of_bounds, fmt::format("{}, {}", action(request), locate_outside(request)), request);
 }
 
+/// An operation that nobody waited for. (Threads of peers are told by the model.)
+void LaunchChecker::report_ended(const Request& request, const SharedMemory& memory) {
+  findings_->report(make_report(CpuFinding::misuse,
+                                fmt::format("{}: {} after block {} has ended; the block must wait for it",
+                                            locate(request.address, request), action(request), memory.block),
+                                request));
+}
+
 void LaunchChecker::report_unwritten(const Request& request, std::uintptr_t address) {
   findings_->report(make_report(
       CpuFinding::unwritten_shared,
       fmt::format("{} at {}, which nothing has written{}", action(request), locate(request.address, request),
                   address != request.address ? fmt::format(" from {} on", locate(address, request)) : ""),
       request));
+}
+
+void LaunchChecker::report_swizzle(const Request& request, const Cell& cell, std::uintptr_t address) {
+  const CpuParty writer = party(cell.write.epoch, cell.write.tag);
+  CpuReport report = make_report(
+      CpuFinding::misuse,
+      fmt::format("{}: {} takes it to lie {}, and {} laid it {}", locate(address, request), action(request),
+                  describe_swizzle(32u * request.who->swizzle), writer.action, describe_swizzle(32u * cell.swizzle)),
+      request);
+  report.parties.push_back(writer);
+  findings_->report(std::move(report));
 }
 
 void LaunchChecker::report_race(const Request& request, const PastAccess& earlier, std::uintptr_t address,

@@ -44,16 +44,18 @@ class LaunchChecker final : public Checker {
   Actor fork(const Block& block, std::span<const std::uint32_t> threads, const char* what, Site site) override;
   void access(const Actor& actor, const void* address, std::uint32_t bytes, std::uint32_t alignment,
               Access kind) override;
+  void set_swizzle(const Actor& actor, std::uint32_t span) override;
   void release(const Actor& actor, const void* object) override;
   void join(Thread& thread, const Actor& actor) override;
   void end(const Actor& actor) override;
 
  private:
-  /// Shared memory of a block that runs.
+  /// Shared memory of a block that runs, or ran and has left it to nobody yet.
   struct SharedMemory {
     std::uint32_t block = 0;
     std::uintptr_t begin = 0, end = 0;
     std::unique_ptr<Shadow> shadow;
+    bool has_ended = false;
   };
   /// One access, as all checks see it.
   struct Request {
@@ -76,7 +78,9 @@ class LaunchChecker final : public Checker {
   [[noreturn]] void out_of_bounds(const Request& request);
   [[noreturn]] void other_cluster(const Request& request, const SharedMemory& memory);
   void report_race(const Request& request, const PastAccess& earlier, std::uintptr_t address, bool is_global);
+  void report_ended(const Request& request, const SharedMemory& memory);
   void report_unwritten(const Request& request, std::uintptr_t address);
+  void report_swizzle(const Request& request, const Cell& cell, std::uintptr_t address);
 
   std::string locate(std::uintptr_t address, const Request& request);
   std::string locate_outside(const Request& request);
@@ -90,7 +94,7 @@ class LaunchChecker final : public Checker {
   Races races_;
   Regions regions_;
   std::map<std::uintptr_t, SharedMemory> shared_;  ///< by begin
-  std::vector<SharedMemory*> shared_of_;           ///< by block; null where it does not run
+  std::vector<SharedMemory*> shared_of_;           ///< by block; null before it runs, and once another has its memory
 };
 
 }  // namespace moegen::cpu

@@ -18,6 +18,7 @@ struct Cell {
   PastAccess write;
   PastAccess other;         ///< one alone; where there are more, epoch.actor is kSet and epoch.time their AccessSet
   bool is_written = false;  ///< by whatever means
+  std::uint8_t swizzle = kAnySwizzle;  ///< in which the last write laid it
 };
 
 class AccessSets {

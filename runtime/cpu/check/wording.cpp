@@ -59,4 +59,8 @@ std::string describe_distance(std::uintptr_t address, std::uintptr_t begin, std:
   return fmt::format("{} before {} ({})", describe_bytes(begin - address), name, describe_bytes(end - begin));
 }
 
+std::string describe_swizzle(std::uint32_t span) {
+  return span == 0 ? "in no swizzle" : fmt::format("in the {}-byte swizzle", span);
+}
+
 }  // namespace moegen::cpu

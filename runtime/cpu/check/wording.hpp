@@ -20,6 +20,8 @@ std::string describe_offset(std::string_view buffer, std::size_t offset, std::ui
 std::string describe_shared(std::size_t offset, std::uint32_t block, std::uint32_t own);
 /// "4 bytes past the end of 'output' (1024 bytes)", "right before 'output'"; `range` is that of the address itself.
 std::string describe_distance(std::uintptr_t address, std::uintptr_t begin, std::uintptr_t end, std::string_view name);
+/// "in the 128-byte swizzle", "in no swizzle".
+std::string describe_swizzle(std::uint32_t span);
 /// "block", "cluster", "device", "system".
 std::string_view to_string(Scope scope) noexcept;
 

@@ -29,6 +29,10 @@ class CheckedActor {
   void write(const void* address, std::uint32_t bytes) const {
     if (checker_ && bytes > 0) checker_->access(actor_, address, bytes, 1, Access::write);
   }
+  /// In which swizzle the tiles lie that are read or written from now on.
+  void set_swizzle(std::uint32_t span) const {
+    if (checker_) checker_->set_swizzle(actor_, span);
+  }
   /// Takes part in the counting of a word that others count in, too.
   void count(const void* word) const {
     if (checker_) checker_->access(actor_, word, 8, 8, Access::atomic);

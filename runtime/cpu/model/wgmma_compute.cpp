@@ -25,6 +25,7 @@ void read_operand(const Block& block, const MatrixDescriptor& from, std::uint32_
   const std::uint32_t per_piece = kPiece / bytes_of(element), depth = 2 * per_piece;
   const std::uint32_t lines = transposed ? depth : extent, pieces = transposed ? extent / per_piece : 2;
   float values[kPiece];
+  reader.set_swizzle(from.span);
   for (std::uint32_t line = 0; line < lines; ++line) {
     for (std::uint32_t piece = 0; piece < pieces; ++piece) {
       const char* at = block.shared + (transposed ? from.k_strided(line, piece) : from.k_contiguous(line, piece));

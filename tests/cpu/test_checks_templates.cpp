@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shipped kernels under the checks: as they are they raise nothing, whatever the schedule; with one edit of their
+// templates the checks find it at its line.
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <moegen/arch.hpp>
+#include <moegen/engine.hpp>
+#include <moegen/source.hpp>
+
+#include "support/cpu_text.hpp"
+#include "support/report_place.hpp"
+#include "verify/finalize_case.hpp"
+#include "verify/indices_case.hpp"
+
+namespace {
+
+using namespace moegen;
+
+/// `wrong` in place of `right` in a template, and the finding that it must give, at a line that holds `side`.
+struct Edit {
+  std::string_view name, file, right, wrong;
+  CpuFinding finding;
+  std::string_view side, other = "";
+  std::int64_t size = 1000;  ///< pairs or tokens
+  std::string_view text = "";
+};
+
+const std::vector<Edit>& indices_edits() {
+  static const std::vector<Edit> edits = {
+      {.name = "no barrier between counting and combining",
+       .file = "create_indices/kernel.cuh",
+       .right = "  if (team == Team::cluster) cluster_wait();\n  block_sync();\n",
+       .wrong = "  if (team == Team::cluster) cluster_wait();\n",
+       .finding = CpuFinding::race_shared,
+       .side = "words[warp * P::num_groups]",
+       .other = "counts[step.group] = popcount(step.peers)"},
+      {.name = "no barrier of the warp before counts move on",
+       .file = "create_indices/kernel.cuh",
+       .right = "  warp_sync();\n  if (kept && rank == 0)",
+       .wrong = "  if (kept && rank == 0)",
+       .finding = CpuFinding::race_shared,
+       .side = "counts[step.group] += popcount",
+       .other = "shared.base[step.group] + counts[step.group]"},
+      {.name = "no barrier before the staged rows are written",
+       .file = "create_indices/kernel.cuh",
+       .right = "  block_sync();\n#pragma unroll 1\n  for (uint32_t row = thread_index(); row < rows",
+       .wrong = "#pragma unroll 1\n  for (uint32_t row = thread_index(); row < rows",
+       .finding = CpuFinding::race_shared,
+       .side = "shared.staged[row] = pair",
+       .other = "= shared.staged[row]"},
+      {.name = "counters are not cleared",
+       .file = "create_indices/kernel.cuh",
+       .right = "  clear_counts<P>(shared);\n",
+       .wrong = "",
+       .finding = CpuFinding::unwritten_shared,
+       .side = "words[warp * P::num_groups]"},
+      {.name = "one row past the end",
+       .file = "create_indices/kernel.cuh",
+       .right = "row < capacity; row += warps",
+       .wrong = "row <= capacity; row += warps",
+       .finding = CpuFinding::out_of_bounds,
+       .side = "args.token_expert_order[row] = kNone",
+       .text = "right past the end of 'token_expert_order'"},
+  };
+  return edits;
+}
+
+const std::vector<Edit>& finalize_edits() {
+  static const std::vector<Edit> edits = {
+      {.name = "the row of a dropped pair is read",
+       .file = "finalize/kernel.cuh",
+       .right = "    if (source[i].row != kNone) rows[i]",
+       .wrong = "    rows[i]",
+       .finding = CpuFinding::out_of_bounds,
+       .side = "rows[i] = load_packed",
+       .size = 7},
+      {.name = "rows begin between vectors",
+       .file = "finalize/kernel.cuh",
+       .right = "static_cast<char*>(args.output) + (token",
+       .wrong = "static_cast<char*>(args.output) + 4 + (token",
+       .finding = CpuFinding::misaligned,
+       .side = "store(pointer",
+       .size = 7,
+       .text = "no multiple of 16"},
+      {.name = "two blocks write one token",
+       .file = "finalize/kernel.cuh",
+       .right = "token = block_index() / P::blocks_per_token;",
+       .wrong = "token = block_index() / (2 * P::blocks_per_token);",
+       .finding = CpuFinding::race_global,
+       .side = "store(pointer",
+       .other = "store(pointer",
+       .size = 7,
+       .text = "'output'"},
+  };
+  return edits;
+}
+
+constexpr std::string_view kConfig = R"({"moegen": 1, "name": "seeded", "hidden": 512, "intermediate": 64,
+    "num_experts": 200, "top_k": 6, "router": {"scoring": "softmax"}, "finalize": {"output": "float32"}})";
+
+std::string read(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::filesystem::path templates() {
+  return std::filesystem::exists("templates/core/types.cuh") ? "templates" : MOEGEN_SOURCE_DIR "/templates";
+}
+
+/// A copy of the templates with `edit` in it, gone at the end.
+class EditedTemplates {
+ public:
+  explicit EditedTemplates(const Edit& edit)
+      : path_(std::filesystem::temp_directory_path() / ("moegen-edited-" + std::to_string(getpid()))) {
+    std::filesystem::remove_all(path_);
+    std::filesystem::copy(templates(), path_, std::filesystem::copy_options::recursive);
+    std::string text = read(path_ / edit.file);
+    const std::size_t at = text.find(edit.right);
+    REQUIRE_MESSAGE(at != std::string::npos, edit.name);  // the template changed: seed the bug anew
+    text.replace(at, edit.right.size(), edit.wrong);
+    std::ofstream(path_ / edit.file, std::ios::binary) << text;
+  }
+  ~EditedTemplates() { std::filesystem::remove_all(path_); }
+  EditedTemplates(const EditedTemplates&) = delete;
+  EditedTemplates& operator=(const EditedTemplates&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+CpuOptions fair() { return {.check = true}; }
+
+CpuOptions chaos(std::uint64_t seed) {
+  return {.schedule = Schedule::chaos, .async_timing = AsyncTiming::random, .seed = seed, .check = true};
+}
+
+Engine make_engine(const std::filesystem::path& directory) {
+  EngineOptions options;
+  options.target = Target::cpu;
+  options.cpu = fair();
+  options.template_dir = directory;
+  options.log_level = LogLevel::off;
+  return Engine(options);
+}
+
+void run_indices(const Kernel& kernel, const Config& config, std::int64_t num_pairs) {
+  for (const verify::IdPattern pattern : {verify::IdPattern::uniform, verify::IdPattern::hostile}) {
+    const auto wrong = verify::run_case(kernel, config, {num_pairs, pattern, 5});
+    CHECK_MESSAGE(!wrong, wrong.value_or(""));
+  }
+}
+
+void run_finalize(const Kernel& kernel, const Config& config, std::int64_t num_tokens) {
+  const auto wrong = verify::run_case(kernel, config, {num_tokens, verify::RowPattern::dropped, 5});
+  CHECK_MESSAGE(!wrong, wrong.value_or(""));
+}
+
+std::vector<CpuReport> reports_of(const std::function<void()>& run) {
+  try {
+    run();
+  } catch (const KernelError& error) {
+    return error.reports();
+  }
+  return {};
+}
+
+using RunKernel = void (*)(const Kernel& kernel, const Config& config, std::int64_t size);
+
+void check_edit(const Edit& edit, const char* name, RunKernel run) {
+  const Config config = Config::from_json(kConfig);
+  const EditedTemplates edited(edit);
+  const std::string text =
+      emit_source(make_plan(config, name, find_arch(CpuOptions{}.arch)), Templates::from_directory(edited.path())).text;
+  Engine engine = make_engine(edited.path());
+  const Kernel kernel = engine.get(config, name);
+  for (const CpuOptions& options : {fair(), chaos(1), chaos(2)}) {
+    const auto reports = reports_of([&] { run(with_schedule(kernel, options), config, edit.size); });
+    const bool caught = std::ranges::any_of(reports, [&](const CpuReport& report) {
+      return report.finding == edit.finding && report.what.find(edit.text) != std::string::npos &&
+             test::has_side(text, report, edit.side) && test::has_side(text, report, edit.other);
+    });
+    CHECK_MESSAGE(caught, edit.name << ": " << test::text(reports));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("create_indices raises nothing as a block, a cluster and a grid") {
+  const Config config = Config::from_json(kConfig);
+  Engine engine = make_engine(templates());
+  const Kernel kernel = engine.get(config, "create_indices");
+  for (std::uint64_t seed = 0; seed <= 8; ++seed) {
+    const Kernel scheduled = with_schedule(kernel, seed == 0 ? fair() : chaos(seed));
+    for (const std::int64_t num_pairs : {11, 1000, 9000}) {
+      if (num_pairs > 1000 && seed > 2) continue;  // a team of blocks takes a second
+      const auto reports = reports_of([&] { run_indices(scheduled, config, num_pairs); });
+      CHECK_MESSAGE(reports.empty(), num_pairs << " pairs, seed " << seed << ": " << test::text(reports));
+    }
+  }
+}
+
+TEST_CASE("finalize raises nothing") {
+  const Config config = Config::from_json(kConfig);
+  Engine engine = make_engine(templates());
+  const Kernel kernel = engine.get(config, "finalize");
+  for (std::uint64_t seed = 0; seed <= 8; ++seed) {
+    const Kernel scheduled = with_schedule(kernel, seed == 0 ? fair() : chaos(seed));
+    const auto reports = reports_of([&] { run_finalize(scheduled, config, 7); });
+    CHECK_MESSAGE(reports.empty(), "seed " << seed << ": " << test::text(reports));
+  }
+}
+
+TEST_CASE("an edit of create_indices is found at its line") {
+  for (const Edit& edit : indices_edits()) check_edit(edit, "create_indices", run_indices);
+}
+
+TEST_CASE("an edit of finalize is found at its line") {
+  for (const Edit& edit : finalize_edits()) check_edit(edit, "finalize", run_finalize);
+}
