@@ -123,8 +123,6 @@ MOEGEN_CPU_INLINE unsigned int float_to_float16(float value) { return moegen_cpu
 
 namespace moegen::cpu {
 
-// Those of copies and tensor cores are in prelude_copies.cuh.
-
 // ---- entry points ------------------------------------------------------------------------------------------
 
 template <unsigned int... index>
@@ -144,5 +142,3 @@ MOEGEN_CPU_INLINE void launch(void (*type)(Parameters...), void** parameters) {
 }
 
 }  // namespace moegen::cpu
-
-#include "cpu/compile/prelude_copies.cuh"
