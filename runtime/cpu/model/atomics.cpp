@@ -77,6 +77,10 @@ Access kind_of(std::uint32_t operation) {
   }
 }
 
+std::string misaligned(const Scheduler& scheduler, const Block& block, const void* word, std::uint32_t bytes) {
+  return fmt::format("{} is no multiple of {}", name_address(scheduler, block, word), bytes);
+}
+
 /// Bounds, alignment and races, before the word is touched.
 void check_word(Scheduler& scheduler, Thread& self, const void* word, std::uint32_t bytes, std::uint32_t operation,
                 std::uint32_t order, Site site, const char* action) {
@@ -84,9 +88,7 @@ void check_word(Scheduler& scheduler, Thread& self, const void* word, std::uint3
   if (Checker* const checker = scheduler.checker()) {
     checker->access(self, word, bytes, bytes, kind_of(operation), scope_of(order), site);
   } else if (reinterpret_cast<std::uintptr_t>(word) % bytes != 0) {
-    scheduler.fail(CpuFinding::misaligned,
-                   fmt::format("{} is no multiple of {}", name_address(scheduler, *self.block, word), bytes), site,
-                   action);
+    scheduler.fail(CpuFinding::misaligned, misaligned(scheduler, *self.block, word, bytes), site, action);
   }
 }
 

@@ -46,18 +46,20 @@ void complete(Scheduler& scheduler, Block& block, NamedBarrier& barrier, std::ui
   scheduler.wake_all(barrier.waiters);
 }
 
-[[gnu::noinline]] void refuse_number(Scheduler& scheduler, const char* operation, std::uint32_t number,
-                                     std::uint32_t threads, Site site) {
-  const Block& block = *scheduler.running().block;
-  const auto refuse = [&](const std::string& why) {
-    scheduler.fail(CpuFinding::misuse, fmt::format("{} {}: {}", operation, number, why), site, operation);
-  };
-  if (number >= kNamedBarriers)
-    refuse(fmt::format("a block has {} barriers, 0 to {}", kNamedBarriers, kNamedBarriers - 1));
-  if (threads % 32 != 0) refuse(fmt::format("{} threads is not a multiple of 32", threads));
-  if (threads > whole_warps(block.num_threads)) {
-    refuse(fmt::format("{} threads, but the block has {}", threads, block.num_threads));
+// What is refused is put into words apart from Scheduler::fail: that does not return, and so destroys nothing here.
+std::string why_not(const Block& block, const char* operation, std::uint32_t number, std::uint32_t threads) {
+  if (number >= kNamedBarriers) {
+    return fmt::format("{} {}: a block has {} barriers, 0 to {}", operation, number, kNamedBarriers,
+                       kNamedBarriers - 1);
   }
+  if (threads % 32 != 0) return fmt::format("{} {}: {} threads is not a multiple of 32", operation, number, threads);
+  return fmt::format("{} {}: {} threads, but the block has {}", operation, number, threads, block.num_threads);
+}
+
+[[noreturn, gnu::noinline]] void refuse_number(Scheduler& scheduler, const char* operation, std::uint32_t number,
+                                               std::uint32_t threads, Site site) {
+  const Block& block = *scheduler.running().block;
+  scheduler.fail(CpuFinding::misuse, why_not(block, operation, number, threads), site, operation);
 }
 
 void check_number(Scheduler& scheduler, const char* operation, std::uint32_t number, std::uint32_t threads, Site site) {

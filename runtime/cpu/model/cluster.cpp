@@ -15,6 +15,10 @@ std::string describe(const Thread& thread) {
   return fmt::format("cluster barrier ({} of {} threads arrived)", cluster.arrived, cluster.live_threads);
 }
 
+std::string not_in_shared(const Scheduler& scheduler, const Block& block, const void* address) {
+  return fmt::format("mapa: {} is not in the block's shared memory", name_address(scheduler, block, address));
+}
+
 /// What threads release to in this phase.
 const void* released(const Cluster& cluster, std::uint32_t phase) { return &cluster.released[phase % 2]; }
 
@@ -85,9 +89,7 @@ void* moegen_cpu_map_cluster_shared(const void* address, unsigned rank, unsigned
                    action);
   }
   if (!block.holds(address)) {
-    scheduler.fail(CpuFinding::misuse,
-                   fmt::format("mapa: {} is not in the block's shared memory", name_address(scheduler, block, address)),
-                   site, action);
+    scheduler.fail(CpuFinding::misuse, not_in_shared(scheduler, block, address), site, action);
   }
   const Block& peer = *block.cluster->blocks[rank];
   check_resident(scheduler, peer.shared + block.offset_of(address), site, action);

@@ -198,6 +198,7 @@ class Scheduler {
   bool abandoned_ = false;
   RunQueue ready_;
   void* home_ = nullptr;             ///< the host thread's own stack, where nothing can run
+  void* left_ = nullptr;             ///< of the fiber that was left for good; nobody goes back
   std::size_t live_ = 0;             ///< threads that have not ended
   std::uint64_t polls_ = 0;          ///< yields since anything else happened
   std::uint64_t polling_since_ = 0;  ///< nanoseconds
