@@ -139,6 +139,7 @@ TEST_CASE("a fault that is not a kernel's goes where it went before") {
   };
   for (const bool custom : {true, false}) {
     const pid_t child = fork();
+    REQUIRE(child >= 0);
     if (child == 0) {
       struct sigaction action{};
       action.sa_handler = custom ? Previous::handle : SIG_DFL;

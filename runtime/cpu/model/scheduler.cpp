@@ -174,6 +174,7 @@ void Scheduler::leave_running() {
   if (next != nullptr) give_stack(*next);
   running_ = next;
   go(&self.stack_pointer, next != nullptr ? next->stack_pointer : home_, next != nullptr ? next->stack : nullptr);
+  if (sanitizer::kOn && draining_) leave_for_good(home_, nullptr);
 }
 
 /// Switches to `stack`, which is the host thread's own where null.
@@ -195,7 +196,7 @@ void Scheduler::leave_for_good(void* to, char* stack) noexcept {
 
 void Scheduler::leave_after(const HostFault& fault) noexcept {
   fault_ = fault;
-  faulting_ = std::exchange(running_, nullptr);
+  left_for_good_ = std::exchange(running_, nullptr);
   abandoned_ = true;
   leave_for_good(home_, nullptr);
 }
@@ -273,9 +274,24 @@ bool Scheduler::run(std::span<Cohort* const> cohorts, std::uint64_t seed) {
     // what was found is in the launch's reports
   }
   if (!ended) launch_.abandoned = true;
+  if (sanitizer::kOn && !ended) drain();
   running_ = nullptr;
   operations_.clear();
   return ended;
+}
+
+/// Lets every fiber that was abandoned leave for good: AddressSanitizer keeps memory for each that does not.
+void Scheduler::drain() {
+  draining_ = true;
+  for (Cohort* cohort : cohorts_) {
+    for (const auto& block : cohort->blocks) {
+      for (Thread* thread : block->threads) {
+        if (thread->stack == nullptr || thread == left_for_good_) continue;
+        running_ = thread;
+        go(&home_, thread->stack_pointer, thread->stack);
+      }
+    }
+  }
 }
 
 void Scheduler::prepare(std::span<Cohort* const> cohorts, std::uint64_t seed) {
@@ -357,14 +373,16 @@ void Scheduler::abandon() {
   launch_.abandoned = true;
   abandoned_ = true;
   if (running_ == nullptr) throw Abandoned{};
-  running_ = nullptr;
+  left_for_good_ = std::exchange(running_, nullptr);
   leave_for_good(home_, nullptr);
 }
 
 void Scheduler::report_fault() {
-  CpuReport found{
-      .finding = CpuFinding::fault, .what = describe_fault(*this, *faulting_, fault_), .parties = {}, .repeats = 0};
-  found.parties.push_back(party(*faulting_, "ran into it after its last known place", faulting_->site));
+  CpuReport found{.finding = CpuFinding::fault,
+                  .what = describe_fault(*this, *left_for_good_, fault_),
+                  .parties = {},
+                  .repeats = 0};
+  found.parties.push_back(party(*left_for_good_, "ran into it after its last known place", left_for_good_->site));
   report(std::move(found));
 }
 

@@ -186,6 +186,7 @@ class Scheduler {
   void moved() noexcept { polls_ = 0; }
   void prepare(std::span<Cohort* const> cohorts, std::uint64_t seed);
   bool loop();
+  void drain();
   void report_fault();
 
   static thread_local Scheduler* current_ __attribute__((tls_model("initial-exec")));
@@ -209,7 +210,8 @@ class Scheduler {
   std::vector<char*> free_stacks_;
   std::span<Cohort* const> cohorts_;
   HostFault fault_;
-  Thread* faulting_ = nullptr;
+  Thread* left_for_good_ = nullptr;  ///< the thread that abandoned the launch
+  bool draining_ = false;
   // The host thread's own stack, which AddressSanitizer must know.
   const void* home_bottom_ = nullptr;
   std::size_t home_bytes_ = 0;
