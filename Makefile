@@ -7,7 +7,7 @@
 help:  ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' Makefile | expand -t 16
 
-demo:  ## import a real model's config and build its kernels for sm_90a
+demo:  ## import a real model's config, build its kernels for sm_90a and run them on the CPU target
 	@tools/demo
 
 test:  ## every check that needs no GPU: tests, formatting, clang-tidy, sanitizers, fuzzing, packaging

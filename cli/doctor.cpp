@@ -23,6 +23,7 @@ namespace {
 struct Facts {
   DriverFacts driver;
   NvrtcFacts nvrtc;
+  CpuTargetFacts cpu_target;
   std::string environment_problem;  ///< what is wrong with a variable; the cache and packs are then not looked at
   FolderFacts folder;
   std::vector<PackFact> packs;
@@ -30,7 +31,7 @@ struct Facts {
 };
 
 Facts gather() {
-  Facts facts{driver_facts(), nvrtc_facts(), "", {}, {}, variable_facts()};
+  Facts facts{driver_facts(), nvrtc_facts(), cpu_target_facts(), "", {}, {}, variable_facts()};
   try {
     const EngineOptions options = EngineOptions::from_environment();
     facts.folder = folder_facts(options);
@@ -123,7 +124,7 @@ std::string as_text(const Facts& facts) {
   add_environment(table, facts);
   table.add(can_read_cubins() ? Line{"LLVM", "ok", "built in, for 'moegen inspect'"}
                               : Line{"LLVM", "missing", "'moegen inspect' needs it: install llvm-19-dev and rebuild"});
-  table.add({"CPU target", "later", "comes with a later version"});
+  table.add(verdict("CPU target", facts.cpu_target.problem, facts.cpu_target.version));
   table.add({"NCCL", "later", "not needed yet: expert parallelism comes with a later version"});
   return table.text();
 }
@@ -155,6 +156,11 @@ Json nvrtc_json(const NvrtcFacts& nvrtc) {
   return {{"found", nvrtc.problem.empty()},       {"version", or_null(nvrtc.version)},
           {"path", or_null(nvrtc.path)},          {"archs", nvrtc.archs},
           {"missing_archs", nvrtc.missing_archs}, {"problem", or_null(nvrtc.problem)}};
+}
+
+Json cpu_target_json(const CpuTargetFacts& target) {
+  return {
+      {"found", target.problem.empty()}, {"version", or_null(target.version)}, {"problem", or_null(target.problem)}};
 }
 
 Json folder_json(const FolderFacts& folder) {
@@ -194,15 +200,21 @@ Json as_json(const Facts& facts) {
           {"cache", folder_json(facts.folder)},
           {"packs", packs_json(facts.packs)},
           {"environment", environment_json(facts)},
-          {"llvm", {{"inspect", can_read_cubins()}, {"cpu_target", false}}},
+          {"llvm", {{"inspect", can_read_cubins()}}},
+          {"cpu_target", cpu_target_json(facts.cpu_target)},
           {"nccl", {{"needed", false}}}};
 }
 
-/// Whether all of `required` ("nvrtc", "gpu") are there; says on standard error what is not.
+std::string problem_of(const Facts& facts, std::string_view what) {
+  if (what == "gpu") return gpu_problem(facts);
+  return what == "cpu" ? facts.cpu_target.problem : facts.nvrtc.problem;
+}
+
+/// Whether all of `required` ("nvrtc", "gpu", "cpu") are there; says on standard error what is not.
 bool has_required(const Facts& facts, const std::vector<std::string>& required) {
   bool all = true;
   for (const std::string& what : required) {
-    const std::string problem = what == "gpu" ? gpu_problem(facts) : facts.nvrtc.problem;
+    const std::string problem = problem_of(facts, what);
     if (problem.empty()) continue;
     note(fmt::format("doctor: {} is required: {}", what, problem));
     all = false;
@@ -216,7 +228,7 @@ int run_doctor(const Arguments& arguments) {
   std::vector<std::string> required;
   bool json = false;
   Options options("doctor", "What this machine has and lacks for moegen, and how to get it.");
-  options.choices("--require", required, {"nvrtc", "gpu"}, "exit 1 if it is missing; may be repeated");
+  options.choices("--require", required, {"nvrtc", "gpu", "cpu"}, "exit 1 if it is missing; may be repeated");
   if (!options.json(json).parse(arguments)) return kOk;
 
   const Facts facts = gather();

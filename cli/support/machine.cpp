@@ -14,6 +14,8 @@
 #include <moegen/error.hpp>
 
 #include "cache/pack.hpp"
+#include "cpu/launcher/library.hpp"
+#include "cpu/target.hpp"
 #include "cuda/device.hpp"
 #include "cuda/driver.hpp"
 #include "cuda/nvrtc.hpp"
@@ -118,6 +120,12 @@ NvrtcFacts nvrtc_facts() {
     const bool known = std::find(supported.begin(), supported.end(), base) != supported.end();
     (known ? facts.archs : facts.missing_archs).emplace_back(arch.name);
   }
+  return facts;
+}
+
+CpuTargetFacts cpu_target_facts() {
+  CpuTargetFacts facts;
+  if (const cpu::Target* target = cpu::load_target(&facts.problem)) facts.version = target->version();
   return facts;
 }
 

@@ -30,6 +30,12 @@ struct NvrtcFacts {
 };
 NvrtcFacts nvrtc_facts();
 
+struct CpuTargetFacts {
+  std::string version, problem;
+};
+/// Loads libmoegen_cpu.so, and with it LLVM.
+CpuTargetFacts cpu_target_facts();
+
 struct FolderFacts {
   std::filesystem::path path;
   std::string variable, problem;

@@ -27,7 +27,7 @@ TEST_CASE("the report has every subject") {
   const TemporaryFolder folder;
   const json facts = doctor({{"MOEGEN_CACHE_DIR", (folder / "cache").string()}});
   for (const std::string subject :
-       {"version", "driver", "devices", "nvrtc", "cache", "packs", "environment", "llvm", "nccl"}) {
+       {"version", "driver", "devices", "nvrtc", "cpu_target", "cache", "packs", "environment", "llvm", "nccl"}) {
     CHECK_MESSAGE(facts.contains(subject), subject);
   }
   CHECK(facts["cache"]["directory"] == (folder / "cache").string());
@@ -39,7 +39,7 @@ TEST_CASE("the report has every subject") {
   CHECK_FALSE(std::filesystem::exists(folder / "cache"));
 
   const Outcome text = run({.args = {"doctor"}, .env = {{"MOEGEN_CACHE_DIR", (folder / "cache").string()}}});
-  for (const std::string word : {"driver", "NVRTC", "cache", "MOEGEN_CACHE_DIR", "LLVM", "NCCL"}) {
+  for (const std::string word : {"driver", "NVRTC", "CPU target", "cache", "MOEGEN_CACHE_DIR", "LLVM", "NCCL"}) {
     CHECK_MESSAGE(text.out.find(word) != std::string::npos, word);
   }
 }
