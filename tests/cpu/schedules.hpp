@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The schedules that every kernel is run under on the CPU target: fair, and chaos with eight seeds.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <moegen/cpu_target.hpp>
+#include <moegen/engine.hpp>
+
+namespace moegen::test {
+
+inline std::vector<CpuOptions> all_schedules() {
+  std::vector<CpuOptions> all(1);
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    CpuOptions chaos;
+    chaos.schedule = Schedule::chaos;
+    chaos.async_timing = AsyncTiming::random;
+    chaos.seed = seed;
+    all.push_back(chaos);
+  }
+  return all;
+}
+
+/// An Engine on the CPU target with checks on, that keeps everything in memory.
+inline Engine checked_engine(const char* arch = "sm_90a", int num_sms = 16) {
+  EngineOptions options = EngineOptions::from_environment();
+  options.cache_dir.clear();
+  options.target = Target::cpu;
+  options.cpu.check = true;
+  options.cpu.arch = arch;
+  options.cpu.num_sms = num_sms;
+  return Engine(options);
+}
+
+}  // namespace moegen::test

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// create_indices on the CPU target: the table of tests/gpu under every schedule, with every check on.
+#include <doctest/doctest.h>
+
+#include <moegen/error.hpp>
+
+#include "cpu/schedules.hpp"
+#include "support/indices_table.hpp"
+#include "verify/indices_case.hpp"
+
+using namespace moegen;
+
+namespace {
+
+/// The kernel of the case under `schedules`; what goes wrong fails the test with its report.
+void check_case(Engine& engine, const Config& config, const verify::IndicesCase& c,
+                const std::vector<CpuOptions>& schedules) {
+  CAPTURE(config.to_json());
+  const Kernel kernel = engine.get(config, "create_indices");
+  for (const CpuOptions& schedule : schedules) {
+    CAPTURE(schedule.seed);
+    try {
+      const auto wrong = verify::run_case(with_schedule(kernel, schedule), config, c);
+      CHECK_MESSAGE(!wrong, (wrong ? *wrong : ""));
+    } catch (const KernelError& error) {
+      FAIL_CHECK(error.text());
+    }
+  }
+}
+
+}  // namespace
+
+// P beyond 2,500 would take minutes under all schedules: the next test has them under one.
+TEST_CASE("create_indices is right and clean on every pair of options, under every schedule") {
+  Engine engine = test::checked_engine();
+  const test::IndicesTable table({0, 1, 11, 197, 2500});
+  REQUIRE(table.size() >= test::IndicesTable::kExperts.size() * 5);
+  for (std::size_t i = 0; i < table.size(); ++i)
+    check_case(engine, table.config(i), table.at(i), test::all_schedules());
+  MESSAGE(table.size() << " cases");
+}
+
+// Two multiprocessors hold two blocks of a cluster, so 20,660 pairs take a cooperative grid.
+TEST_CASE("create_indices as a cluster and as a cooperative grid") {
+  const Config config = Config::from_json(
+      R"({"moegen": 1, "name": "case", "hidden": 64, "intermediate": 64, "num_experts": 60, "top_k": 4,
+          "router": {"scoring": "softmax"}, "indices": {"pad_rows_to": 16, "scales_offset": true}})");
+  for (const char* arch : {"sm_90a", "sm_80"})
+    for (const int num_sms : {2, 8}) {
+      Engine engine = test::checked_engine(arch, num_sms);
+      const auto schedules = test::all_schedules();
+      for (const verify::IdPattern pattern : verify::all_id_patterns())
+        check_case(engine, config, {20660, pattern, 7}, {schedules[0], schedules[3]});
+    }
+}
