@@ -30,11 +30,11 @@ struct Request {
 };
 
 verify::LayerReport run_once(const Request& request) {
-  const Config config = Config::from_file(request.config);
-  note_missing_kernels({config});
   Progress progress;
   EngineOptions options = engine_options(progress);
   request.target.apply("run", options);
+  const Config config = Config::from_file(request.config);
+  note_missing_kernels({config});
   verify::LayerOptions layer;
   if (request.num_tokens) layer.num_tokens = *request.num_tokens;
   if (request.seed) layer.seed = static_cast<std::uint64_t>(*request.seed);

@@ -33,8 +33,10 @@ struct Request {
 };
 
 verify::Report run_cases(const Request& request) {
-  const Config config = Config::from_file(request.config);
   Progress progress;
+  EngineOptions engine_setup = engine_options(progress);
+  request.target.apply("verify", engine_setup);
+  const Config config = Config::from_file(request.config);
   verify::Options options;
   options.kernels = select_kernels(config, request.selection.kernels);
   if (request.selection.kernels.empty()) note_missing_kernels({config});
@@ -44,8 +46,6 @@ verify::Report run_cases(const Request& request) {
     check_interrupt();
     progress.show(index + 1, count, fmt::format("{}: {}", kernel, name));
   };
-  EngineOptions engine_setup = engine_options(progress);
-  request.target.apply("verify", engine_setup);
   if (request.target.on_cpu()) {
     options.schedules = request.target.schedules();
     options.budget_s = static_cast<double>(request.budget_s.value_or(kCpuBudgetSeconds));

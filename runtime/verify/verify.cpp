@@ -98,37 +98,48 @@ std::optional<Failure> attempt(const Kernel& kernel, const Config& config, const
   }
 }
 
+using Schedules = std::vector<std::pair<Kernel, std::string>>;
+
 /// The kernel under every schedule asked for, and what to add to a failure's text.
-std::vector<std::pair<Kernel, std::string>> schedules_of(const Kernel& kernel, const Options& options) {
+Schedules schedules_of(const Kernel& kernel, const Options& options) {
   if (kernel.target() != Target::cpu || options.schedules.empty()) return {{kernel, ""}};
-  std::vector<std::pair<Kernel, std::string>> all;
+  Schedules all;
   for (const CpuOptions& schedule : options.schedules)
     all.emplace_back(with_schedule(kernel, schedule), describe(schedule));
   return all;
 }
 
+bool is_over(std::optional<Clock::time_point> end) { return end && Clock::now() > *end; }
+
+/// Runs one case under all schedules and counts it; false if the time ended before all of them were run.
+template <class Case>
+bool run_schedules(const Job& job, const Schedules& kernels, const Case& c, std::optional<Clock::time_point> end,
+                   KernelVerdict& verdict) {
+  for (const auto& [kernel, suffix] : kernels) {
+    if (is_over(end)) return false;
+    auto failure = attempt(kernel, job.config, c, suffix);
+    if (!failure) continue;
+    if (verdict.failed++ == 0) {
+      verdict.first_failure = std::move(failure->line);
+      verdict.details = std::move(failure->details);
+    }
+    break;
+  }
+  ++verdict.cases;
+  return true;
+}
+
 template <class Case>
 KernelVerdict run_cases(const Job& job, const std::string& name, const std::vector<Case>& cases,
                         std::optional<Clock::time_point> end) {
-  const auto kernels = schedules_of(job.engine.get(job.config, name), job.options);
+  const Schedules kernels = schedules_of(job.engine.get(job.config, name), job.options);
   KernelVerdict verdict;
   verdict.kernel = name;
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    if (end && Clock::now() > *end) {
-      verdict.left_out = cases.size() - i;
-      break;
-    }
     if (job.options.progress) job.options.progress(name, cases[i].name(), i, cases.size());
-    ++verdict.cases;
-    for (const auto& [kernel, suffix] : kernels) {
-      auto failure = attempt(kernel, job.config, cases[i], suffix);
-      if (!failure) continue;
-      if (verdict.failed++ == 0) {
-        verdict.first_failure = std::move(failure->line);
-        verdict.details = std::move(failure->details);
-      }
-      break;
-    }
+    if (run_schedules(job, kernels, cases[i], end, verdict)) continue;
+    verdict.left_out = cases.size() - i;
+    break;
   }
   return verdict;
 }

@@ -18,7 +18,7 @@ struct Options {
   bool quick = false;  ///< a smaller set, for compute-sanitizer and first runs
   /// CPU target: schedules that each case is run under; empty: the engine's own.
   std::vector<CpuOptions> schedules;
-  double budget_s = 0;  ///< no case begins after that many seconds, which kernels share; 0 = no limit
+  double budget_s = 0;  ///< nothing begins after that many seconds, which kernels share; 0 = no limit
   /// Called before each case: kernel, a short name of the case, its number and the number of cases of the kernel.
   std::function<void(const std::string& kernel, const std::string& name, std::size_t index, std::size_t count)>
       progress;

@@ -82,13 +82,13 @@ TEST_CASE("a command line without a command is refused") {
 
 TEST_CASE("an unknown command is refused with a suggestion") {
   check_message({"biuld"}, 2,
-                "unknown command 'biuld'; allowed list, plan, emit, build, verify, bench, inspect, import, cache, "
-                "doctor, run, tune; did you mean 'build'?");
+                "unknown command 'biuld'; allowed list, plan, emit, build, verify, run, bench, inspect, import, "
+                "cache, doctor, tune; did you mean 'build'?");
   check_message({"cache", "stat"}, 2,
                 "cache: unknown command 'stat'; allowed ls, stats, where, verify, gc, explain; did you mean 'stats'?");
   check_message({"--verbose"}, 2,
-                "unknown option '--verbose'; allowed list, plan, emit, build, verify, bench, inspect, import, cache, "
-                "doctor, run, tune");
+                "unknown option '--verbose'; allowed list, plan, emit, build, verify, run, bench, inspect, import, "
+                "cache, doctor, tune");
 }
 
 TEST_CASE("an unknown option is refused with a suggestion") {
@@ -109,7 +109,7 @@ TEST_CASE("arguments that are missing, too many or wrong are named") {
   check_message({"verify", "a.json", "b.json"}, 2, "verify: unexpected argument 'b.json'; allowed CONFIG");
   check_message({"doctor", "now"}, 2, "doctor: unexpected argument 'now'; allowed none");
   check_message({"doctor", "--require", "gpus"}, 2,
-                "doctor: --require: 'gpus' is not known; allowed nvrtc, gpu; did you mean 'gpu'?");
+                "doctor: --require: 'gpus' is not known; allowed nvrtc, gpu, cpu; did you mean 'gpu'?");
   check_message(
       {"cache", "gc", "--max-size", "1X"}, 2,
       "cache gc: --max-size: '1X' is not a size; allowed a whole number of bytes with an optional K, M, G or T");
@@ -119,17 +119,26 @@ TEST_CASE("arguments that are missing, too many or wrong are named") {
       "M, G or T");
 }
 
+TEST_CASE("options of the CPU target are refused without it") {
+  for (const std::string option :
+       {"--check", "--schedule=fair", "--seeds=2", "--async=late", "--arch=sm_90", "--sms=4"}) {
+    const std::string name = option.substr(0, option.find('='));
+    for (const std::string command : {"run", "verify"})
+      check_message({command, "x.json", option}, 2, command + ": " + name + " is for --target cpu; allowed without it");
+  }
+  check_message({"verify", "x.json", "--target", "cpu", "--schedule", "fair", "--seeds", "2"}, 2,
+                "verify: --seeds 2 with --schedule fair, which has no seed; allowed with chaos");
+  check_message({"run", "x.json", "--target", "cpu", "--sms", "257"}, 2, "run: --sms is 257; allowed 1 to 256");
+  check_message({"build", "x.json", "--check"}, 2, "build: --check is for --target cpu; allowed without it");
+  check_message({"bench", "x.json", "--target", "cpu"}, 3,
+                "bench: the CPU target models what kernels do, not how long they take; allowed --target cuda, and "
+                "'moegen verify' and 'moegen run' have --target cpu");
+}
+
 TEST_CASE("words of later versions say so") {
-  check_message({"run", "x.json"}, 3,
-                "'run' runs a whole layer and comes with a later version of moegen; 'moegen verify' and 'moegen bench' "
-                "run single kernels now");
   check_message({"tune"}, 3,
                 "'tune' searches for the best plans and comes with a later version of moegen; 'moegen plan --explain' "
                 "shows the plans of now");
-  check_message({"verify", "x.json", "--target", "cpu"}, 3,
-                "target 'cpu' comes with a later version of moegen; this one has cuda");
-  check_message({"bench", "x.json", "--target", "cpu"}, 3,
-                "target 'cpu' comes with a later version of moegen; this one has cuda");
 }
 
 TEST_CASE("a config that cannot be read is exit code 2, with its name and the reason") {

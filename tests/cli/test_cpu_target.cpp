@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// verify, run and build with --target cpu, on a machine without a GPU.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/process.hpp"
+#include "support/skip.hpp"
+
+using namespace moegen::test;
+using nlohmann::json;
+
+namespace {
+
+struct CpuFolder : TemporaryFolder {
+  std::string config = (*this / "small.json").string();
+  std::filesystem::path cache = *this / "cache";
+
+  CpuFolder() {
+    if (run_moegen({"doctor", "--require", "cpu"}).exit_code != 0) skip("this build has no CPU target");
+    write_text(config, small_config());
+  }
+
+  Outcome run(std::vector<std::string> args) const { return run_moegen(std::move(args), cache); }
+
+  json json_of(std::vector<std::string> args, int exit_code = 0) const {
+    args.emplace_back("--json");
+    const Outcome outcome = run(args);
+    CHECK_MESSAGE(outcome.exit_code == exit_code, outcome.err);
+    return json::parse(outcome.out);
+  }
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(CpuFolder, "run executes and checks the chain, and says what it narrowed") {
+  const json report = json_of({"run", config, "--target", "cpu", "--num-tokens", "33"});
+  CHECK(report["device"] == "CPU target, as sm_90a");
+  CHECK(report["num_tokens"] == 33);
+  CHECK(report["failed"] == false);
+  REQUIRE(report["rows"].size() == 2);
+  CHECK(report["rows"][0]["kernel"] == "create_indices");
+  CHECK(report["rows"][1]["kernel"] == "finalize");
+  for (const json& row : report["rows"]) {
+    CHECK(row["wrong"] == "");
+    CHECK(row["us"].get<double>() > 0);
+  }
+  CHECK(report["scaled"][0].get<std::string>().starts_with("hidden "));
+}
+
+TEST_CASE_FIXTURE(CpuFolder, "verify runs every case under every seed, with checks") {
+  const json report = json_of({"verify", config, "--target", "cpu", "--seeds", "2", "--check", "--quick"});
+  CHECK(report["failed"] == 0);
+  CHECK(report["cases"].get<int>() > 20);
+  REQUIRE(report["kernels"].size() == 2);
+  for (const json& kernel : report["kernels"]) CHECK(kernel["left_out"] == 0);
+}
+
+TEST_CASE_FIXTURE(CpuFolder, "the budget leaves cases out and counts them") {
+  const Outcome text = run({"verify", config, "--target", "cpu", "--seeds", "500", "--check", "--budget", "1"});
+  CHECK(text.exit_code == 0);
+  const json report = json_of({"verify", config, "--target", "cpu", "--seeds", "500", "--check", "--budget", "1"});
+  std::size_t left_out = 0;
+  for (const json& kernel : report["kernels"]) left_out += kernel["left_out"].get<std::size_t>();
+  CHECK(left_out > 0);
+}
+
+TEST_CASE_FIXTURE(CpuFolder, "objects are built once and found again, apart from cubins") {
+  const json first = json_of({"build", config, "--target", "cpu"});
+  REQUIRE(first["kernels"].size() == 2);
+  for (const json& kernel : first["kernels"]) {
+    CHECK(kernel["target"] == "cpu");
+    CHECK(kernel["status"] == "compiled");
+    CHECK(kernel["bytes"].get<int>() > 0);
+  }
+  const json again = json_of({"build", config, "--target", "cpu"});
+  for (const json& kernel : again["kernels"]) CHECK(kernel["status"] == "cached");
+  const json checked = json_of({"build", config, "--target", "cpu", "--check"});
+  for (const json& kernel : checked["kernels"]) CHECK(kernel["status"] == "compiled");
+  const json entries = json_of({"cache", "ls"});
+  CHECK(entries["entries"].size() == 4);
+  for (const json& entry : entries["entries"]) CHECK(entry["target"] == "cpu");
+}
+
+TEST_CASE_FIXTURE(CpuFolder, "strict mode names the command that builds the object") {
+  const Outcome outcome = moegen::test::run({.args = {"run", config, "--target", "cpu"},
+                                             .env = {{"MOEGEN_CACHE_DIR", cache.string()}, {"MOEGEN_JIT", "off"}}});
+  CHECK(outcome.exit_code == 3);
+  CHECK(outcome.err.find("--kernel create_indices --arch sm_90a --target cpu`") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(CpuFolder, "a kernel that is wrong is reported with its line") {
+  // A template folder of one's own, with a barrier taken out.
+  const std::filesystem::path templates = *this / "templates";
+  std::filesystem::copy(std::filesystem::path(MOEGEN_SOURCE_DIR) / "templates", templates,
+                        std::filesystem::copy_options::recursive);
+  const std::filesystem::path kernel = templates / "create_indices" / "kernel.cuh";
+  std::string text = read_text(kernel);
+  const std::string barrier = "  await_totals(args, team);\n";
+  const std::size_t at = text.find(barrier);
+  REQUIRE(at != std::string::npos);
+  text.erase(at, barrier.size());
+  write_text(kernel, text);
+  const Outcome outcome =
+      moegen::test::run({.args = {"run", config, "--target", "cpu", "--check"},
+                         .env = {{"MOEGEN_CACHE_DIR", cache.string()}, {"MOEGEN_TEMPLATE_DIR", templates.string()}}});
+  CHECK(outcome.exit_code == 1);
+  CHECK(outcome.out.find("race in shared memory") != std::string::npos);
+  CHECK(outcome.out.find("create_indices.cu:") != std::string::npos);
+}
