@@ -3,6 +3,7 @@
  * word of a failure is the line. */
 #include <moegen/moegen.h>
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,16 @@ static moegen_options scratch_options(const char* folder) {
   return options;
 }
 
+static void cpu_memory(void) {
+  static char memory[64];
+  CHECK(moegen_cpu_register(NULL, 1, "memory") == MOEGEN_ERROR_CONFIG);
+  CHECK_ERROR("moegen_cpu_register: 'data' is null");
+  CHECK(moegen_cpu_register(memory, sizeof memory, "memory") == MOEGEN_OK);
+  CHECK(moegen_cpu_register(memory + 8, 8, "inside") == MOEGEN_ERROR_CONFIG);
+  CHECK(moegen_cpu_unregister(memory + 8) == MOEGEN_ERROR_CONFIG);
+  CHECK(moegen_cpu_unregister(memory) == MOEGEN_OK);
+}
+
 static void bad_options(const char* folder) {
   moegen_engine* engine = NULL;
   moegen_options options = scratch_options(folder);
@@ -57,6 +68,20 @@ static void bad_options(const char* folder) {
   options = scratch_options(folder);
   options.log_level = -1;
   CHECK(moegen_engine_create(&options, &engine) == MOEGEN_ERROR_CONFIG);
+  options = scratch_options(folder);
+  options.target = 3;
+  CHECK(moegen_engine_create(&options, &engine) == MOEGEN_ERROR_CONFIG);
+  CHECK_ERROR("moegen_engine_create: options.target is 3; allowed 0 (default), 1 (cuda), 2 (cpu)");
+  options = scratch_options(folder);
+  options.cpu_check = -1;
+  CHECK(moegen_engine_create(&options, &engine) == MOEGEN_ERROR_CONFIG);
+  CHECK_ERROR("moegen_engine_create: options.cpu_check is -1; allowed 0 (default), 1 (on), 2 (off)");
+  /* A caller that was compiled with the first version of the struct. */
+  options = scratch_options(folder);
+  options.struct_size = offsetof(moegen_options, target);
+  options.target = 3;
+  CHECK(moegen_engine_create(&options, &engine) == MOEGEN_OK);
+  moegen_engine_destroy(engine);
   options = scratch_options(folder);
   options.num_packs = 1;
   CHECK(moegen_engine_create(&options, &engine) == MOEGEN_ERROR_CONFIG);
@@ -126,6 +151,7 @@ int main(int argc, char** argv) {
   moegen_engine_destroy(NULL);
   moegen_kernel_release(NULL);
   bad_options(argv[1]);
+  cpu_memory();
   options = scratch_options(argv[1]);
   CHECK(moegen_engine_create(&options, &engine) == MOEGEN_OK);
   if (!engine) return 1;
