@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensor copies: boxes of 1 to 5 dimensions between a tensor in global memory and a dense tile of shared memory, whose
 // 16-byte pieces are swizzled as the TensorMap says. The tile is 128-byte aligned. Coordinates are of elements,
-// innermost first; elements outside the tensor are read as zero and not written. One thread issues a copy. sm_90 up.
+// innermost first, and the innermost one times the element's size is a multiple of 16 bytes: an H200 stops with an
+// illegal instruction at any other (tests/gpu/test_hardware_pins.cpp). Elements outside the tensor are read as zero and
+// not written. One thread issues a copy. sm_90 up.
 #pragma once
 
 #include "shared_address.cuh"

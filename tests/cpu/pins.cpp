@@ -162,13 +162,14 @@ std::vector<TileCase> corner_tiles(const std::string& prefix) {
       const std::uint32_t size = element_bytes(element), span = span_bytes(swizzle);
       const std::uint32_t width = (span == 0 ? 64 : span) / size;
       const std::string name = fmt::format("{}_swizzle_{}_bytes_{}", prefix, span, size);
-      tiles.push_back({name + "_first", element, {160 / size, 24}, {width, 16}, swizzle, {-3, -2}});
+      tiles.push_back(
+          {name + "_first", element, {160 / size, 24}, {width, 16}, swizzle, {-static_cast<int>(16 / size), -2}});
       tiles.push_back({name + "_last",
                        element,
                        {160 / size, 24},
                        {width, 16},
                        swizzle,
-                       {static_cast<int>(160 / size - width) + 5, 11}});
+                       {static_cast<int>((160 + 16) / size - width), 11}});
     }
   }
   return tiles;
@@ -184,8 +185,8 @@ PinGroup tensor_loads() {
   add({"load_narrow_in_64", TensorElement::uint16, {64, 24}, {8, 16}, TensorSwizzle::span_64, {8, 1}});
   add({"load_1d", TensorElement::uint32, {256}, {128}, TensorSwizzle::none, {200}});
   add({"load_3d", TensorElement::uint16, {32, 6, 5}, {32, 4, 3}, TensorSwizzle::span_64, {8, -1, 3}});
-  add({"load_4d", TensorElement::uint16, {16, 4, 3, 4}, {16, 3, 2, 2}, TensorSwizzle::span_32, {-2, 2, 1, 3}});
-  add({"load_5d", TensorElement::uint8, {32, 3, 3, 2, 3}, {32, 2, 2, 2, 2}, TensorSwizzle::none, {3, 2, -1, 1, 2}});
+  add({"load_4d", TensorElement::uint16, {16, 4, 3, 4}, {16, 3, 2, 2}, TensorSwizzle::span_32, {-8, 2, 1, 3}});
+  add({"load_5d", TensorElement::uint8, {32, 3, 3, 2, 3}, {32, 2, 2, 2, 2}, TensorSwizzle::none, {16, 2, -1, 1, 2}});
   add({"load_far_outside", TensorElement::uint16, {64, 24}, {64, 8}, TensorSwizzle::span_128, {64, -2147483647}});
   return group;
 }

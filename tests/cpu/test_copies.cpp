@@ -112,6 +112,15 @@ void no_map(void**) {
   moegen_cpu_tensor_store(&map, at, 2, context().shared, 1);
 }
 
+// The innermost coordinate is two bytes off.
+void between_pieces(void**) {
+  alignas(16) static std::uint16_t tensor[8 * 8];
+  alignas(64) const TensorMap map = encode_for_cpu(
+      {.element = TensorElement::uint16, .base = tensor, .dims = {8, 8}, .strides = {16}, .box = {8, 8}});
+  const int at[] = {1, 0};
+  moegen_cpu_tensor_store(&map, at, 2, context().shared, 1);
+}
+
 // A tile with corners outside the tensor, as rows of words.
 struct TileCopy {
   TensorMap map;
@@ -183,6 +192,9 @@ TEST_CASE("wrong use of copies is reported in words") {
         "cp.async.bulk: 32 bytes at shared+0x1ff0 pass the end of shared memory at 0x2000");
   CHECK(finding(no_map, misuse) ==
         "cp.async.bulk.tensor: the tensor map is none of the CPU target: it was not encoded, or encoded for a GPU");
+  CHECK(finding(between_pieces, misuse) ==
+        "cp.async.bulk.tensor: the innermost coordinate 1 is byte 2 of a row; allowed multiples of 16 bytes: an H200 "
+        "takes no other for a legal instruction");
 }
 
 TEST_CASE("a tile's pieces are swizzled and what is outside the tensor is zero") {
@@ -196,7 +208,7 @@ TEST_CASE("a tile's pieces are swizzled and what is outside the tensor is zero")
                                   .strides = {144},
                                   .box = {width, 16},
                                   .swizzle = swizzle}),
-                  {-3, -2},
+                  {-8, -2},
                   std::vector<unsigned char>(span * 16)};
     CHECK(text(run(load_tile, &copy)) == "");
     for (std::uint32_t y = 0; y < 16; ++y) {
@@ -204,8 +216,8 @@ TEST_CASE("a tile's pieces are swizzled and what is outside the tensor is zero")
         // Piece number within the span, xor-ed with the number of the 128-byte line.
         const std::uint32_t piece = x / 8 ^ (y * span / 128 % 8 & (span / 16 - 1));
         const std::uint32_t at = y * span + piece * 16 + x % 8 * 2;
-        const bool inside = x >= 3 && x < 75 && y >= 2 && y < 8;
-        CHECK((copy.tile[at] | copy.tile[at + 1] << 8) == (inside ? tensor[(y - 2) * 72 + x - 3] : 0));
+        const bool inside = x >= 8 && x < 80 && y >= 2 && y < 8;
+        CHECK((copy.tile[at] | copy.tile[at + 1] << 8) == (inside ? tensor[(y - 2) * 72 + x - 8] : 0));
       }
     }
   }

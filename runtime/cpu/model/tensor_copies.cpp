@@ -14,7 +14,8 @@
 namespace moegen::cpu {
 namespace {
 
-constexpr std::uint32_t kTileAlignment = 128, kPiece = 16;
+constexpr std::uint32_t kTileAlignment = 128;
+constexpr std::int64_t kPiece = 16;
 
 TensorTile read_tile(const void* tensor_map, const int* coordinates, unsigned int rank, const Call& call) {
   call.require_aligned(tensor_map, 64, "tensor map's");
@@ -22,13 +23,18 @@ TensorTile read_tile(const void* tensor_map, const int* coordinates, unsigned in
   std::memcpy(&map, tensor_map, sizeof map);
   if (std::string wrong = wrong_with_map(map, rank); !wrong.empty())
     call.fail(CpuFinding::misuse, fmt::format("{}: {}", call.operation, wrong));
+  if (const std::int64_t byte = std::int64_t{coordinates[0]} * map.element_bytes; byte % kPiece != 0)
+    call.fail(CpuFinding::misuse,
+              fmt::format("{}: the innermost coordinate {} is byte {} of a row; allowed multiples of "
+                          "{} bytes: an H200 takes no other for a legal instruction",
+                          call.operation, coordinates[0], byte, kPiece));
   return TensorTile(map, coordinates);
 }
 
 /// Visits the 16-byte pieces of one row: (offset in the row, address in shared memory).
 template <class Visit>
 void for_each_piece(const TensorTile& tile, const TileRow& row, const SharedRange& shared, Visit visit) {
-  for (std::uint32_t piece = 0; piece < tile.row_bytes(); piece += kPiece)
+  for (std::uint32_t piece = 0; piece < tile.row_bytes(); piece += std::uint32_t{kPiece})
     visit(piece, shared.block->shared + swizzle(shared.offset + row.offset + piece, tile.span()));
 }
 
@@ -40,7 +46,7 @@ void load_row(const TensorTile& tile, const TileRow& row, const SharedRange& sha
     std::memcpy(value.data() + row.first, row.global, row.bytes);
   }
   for_each_piece(tile, row, shared, [&](std::uint32_t at, char* target) {
-    actor.write(target, kPiece);
+    actor.write(target, std::uint32_t{kPiece});
     std::memcpy(target, value.data() + at, kPiece);
   });
 }
@@ -71,7 +77,7 @@ struct TensorStore final : StoreBody {
     staged.resize(tile.bytes());
     for (std::uint32_t i = 0; i < tile.num_rows(); ++i) {
       for_each_piece(tile, tile.row(i), source, [&](std::uint32_t at, const char* from) {
-        actor.read(from, kPiece);
+        actor.read(from, std::uint32_t{kPiece});
         std::memcpy(staged.data() + i * tile.row_bytes() + at, from, kPiece);
       });
     }
