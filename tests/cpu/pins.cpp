@@ -154,16 +154,22 @@ Pin store_pin(const TileCase& tile) {
 constexpr TensorSwizzle kSwizzles[] = {TensorSwizzle::none, TensorSwizzle::span_32, TensorSwizzle::span_64,
                                        TensorSwizzle::span_128};
 
-/// For each swizzle and element size a tile across the first corner of the tensor and one across the last.
+/// For each swizzle and element size a tile across the first corner of the tensor and one across the last. The hardware
+/// takes no negative coordinates for a store: its first tile begins inside.
 std::vector<TileCase> corner_tiles(const std::string& prefix) {
+  const int side = prefix == "store" ? 1 : -1;
   std::vector<TileCase> tiles;
   for (TensorSwizzle swizzle : kSwizzles) {
     for (TensorElement element : {TensorElement::bfloat16, TensorElement::uint8}) {
       const std::uint32_t size = element_bytes(element), span = span_bytes(swizzle);
       const std::uint32_t width = (span == 0 ? 64 : span) / size;
       const std::string name = fmt::format("{}_swizzle_{}_bytes_{}", prefix, span, size);
-      tiles.push_back(
-          {name + "_first", element, {160 / size, 24}, {width, 16}, swizzle, {-static_cast<int>(16 / size), -2}});
+      tiles.push_back({name + "_first",
+                       element,
+                       {160 / size, 24},
+                       {width, 16},
+                       swizzle,
+                       {side * static_cast<int>(16 / size), 2 * side}});
       tiles.push_back({name + "_last",
                        element,
                        {160 / size, 24},

@@ -121,6 +121,14 @@ void between_pieces(void**) {
   moegen_cpu_tensor_store(&map, at, 2, context().shared, 1);
 }
 
+void store_before_the_tensor(void**) {
+  alignas(16) static std::uint16_t tensor[8 * 8];
+  alignas(64) const TensorMap map = encode_for_cpu(
+      {.element = TensorElement::uint16, .base = tensor, .dims = {8, 8}, .strides = {16}, .box = {8, 8}});
+  const int at[] = {0, -1};
+  moegen_cpu_tensor_store(&map, at, 2, context().shared, 1);
+}
+
 // A tile with corners outside the tensor, as rows of words.
 struct TileCopy {
   TensorMap map;
@@ -195,6 +203,8 @@ TEST_CASE("wrong use of copies is reported in words") {
   CHECK(finding(between_pieces, misuse) ==
         "cp.async.bulk.tensor: the innermost coordinate 1 is byte 2 of a row; allowed multiples of 16 bytes: an H200 "
         "takes no other for a legal instruction");
+  CHECK(finding(store_before_the_tensor, misuse) ==
+        "cp.async.bulk.tensor: a store's coordinate is negative; an H200 takes that for an illegal instruction");
 }
 
 TEST_CASE("a tile's pieces are swizzled and what is outside the tensor is zero") {

@@ -145,6 +145,9 @@ void moegen_cpu_tensor_store(const void* tensor_map, const int* coordinates, uns
   const Call call{"cp.async.bulk.tensor", site};
   Scheduler::current().preemption_point();
   auto store = std::make_unique<TensorStore>(read_tile(tensor_map, coordinates, dimensions, call));
+  for (unsigned int i = 0; i < dimensions; ++i)
+    call.require(coordinates[i] >= 0,
+                 "a store's coordinate is negative; an H200 takes that for an illegal instruction");
   store->source = find_own_shared(shared, store->tile.footprint(), call);
   call.require_aligned(store->source.data(), kTileAlignment, "shared");
   submit_store(std::move(store), site);
