@@ -77,7 +77,9 @@ TEST_CASE("every pinned kernel runs without a report of the checks") {
       std::string reports;
       const test::Bytes bytes = run(text, pin, {}, reports);
       CHECK_MESSAGE(reports.empty(), pin.name << ": " << reports);
-      CHECK(std::any_of(bytes.begin(), bytes.end(), [&](unsigned char byte) { return byte != bytes[0]; }));
+      if (pin.name == "load_far_outside") continue;  // zeros are what it should give
+      CHECK_MESSAGE(std::any_of(bytes.begin(), bytes.end(), [&](unsigned char byte) { return byte != bytes[0]; }),
+                    pin.name << ": every byte is the same");
     }
   }
 }

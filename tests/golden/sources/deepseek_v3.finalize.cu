@@ -107,6 +107,7 @@ MOEGEN_DEVICE float to_float(bfloat16 value) { return bits_float(static_cast<uin
 
 MOEGEN_DEVICE float to_float(float16 value) {
 #ifdef MOEGEN_TARGET_CPU
+  if ((value.bits & 0x7FFFu) > 0x7C00u) return bits_float(0x7FFFFFFFu);
   return static_cast<float>(__builtin_bit_cast(_Float16, value.bits));
 #else
   float result;
