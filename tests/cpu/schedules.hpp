@@ -22,6 +22,12 @@ inline std::vector<CpuOptions> all_schedules() {
   return all;
 }
 
+/// Fair, and one seed of chaos: over a table, all of them.
+inline std::vector<CpuOptions> two_schedules(std::size_t index) {
+  const std::vector<CpuOptions> all = all_schedules();
+  return {all[0], all[1 + index % 8]};
+}
+
 /// An Engine on the CPU target with checks on, that keeps everything in memory.
 inline Engine checked_engine(const char* arch = "sm_90a", int num_sms = 16) {
   EngineOptions options = EngineOptions::from_environment();

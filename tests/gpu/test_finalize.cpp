@@ -20,7 +20,7 @@ TEST_CASE("finalize stays within its bound of the reference on every pair of opt
   Engine engine = test::memory_engine();
   using Table = test::FinalizeTable;
   const Table table({});
-  REQUIRE(table.size() >= Table::kWidths.size() * Table::kTopKs);
+  REQUIRE(table.size() >= test::FinalizeLimits{}.widths.size() * Table::kTopKs);
   for (std::size_t i = 0; i < table.size(); ++i) {
     const Config config = table.config(i);
     CAPTURE(config.to_json());
