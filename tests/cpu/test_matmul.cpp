@@ -135,6 +135,26 @@ TEST_CASE("descriptors of another swizzle than the tensor map's give wrong resul
   CHECK(outcome.num_wrong > problem.c.size() / 2);
 }
 
+TEST_CASE("descriptors of another swizzle than the tensor map's are told") {
+  const test::CpuText text(seeded("matrix_descriptor(shared.b(stage), Swizzle::span_128, 0, 8 * kDepthBytes)",
+                                  "matrix_descriptor(shared.b(stage), Swizzle::none, 16, 8 * kDepthBytes)"),
+                           "matmul.cu", find_arch("sm_90a"), entries(), true);
+  const test::MatmulProblem problem(Dtype::bfloat16, 128, 128, 256);
+  for (std::uint64_t seed = 0; seed <= 8; ++seed) {
+    const auto chosen =
+        seed == 0 ? options(Schedule::fair, AsyncTiming::late) : options(Schedule::chaos, AsyncTiming::random, seed);
+    const Outcome outcome = run(text, problem, chosen, 1);
+    REQUIRE(!outcome.reports.empty());
+    const CpuReport& report = outcome.reports[0];
+    REQUIRE(report.parties.size() == 2);
+    CHECK(report.finding == CpuFinding::misuse);
+    CHECK(report.what.find("wgmma (read) takes it to lie in no swizzle") != std::string::npos);
+    CHECK(report.what.find("laid it in the 128-byte swizzle") != std::string::npos);
+    CHECK(report.parties[0].place.find("in multiply_stage") != std::string::npos);
+    CHECK(report.parties[1].place.find("in load_tiles") != std::string::npos);
+  }
+}
+
 TEST_CASE("reading accumulators before the wait gives no number") {
   const test::CpuText text(seeded("    wgmma_wait<0>();\n", ""), "matmul.cu", find_arch("sm_90a"), entries());
   const test::MatmulProblem problem(Dtype::bfloat16, 128, 128, 256);
