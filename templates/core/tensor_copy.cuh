@@ -83,7 +83,8 @@ MOEGEN_DEVICE void tensor_load_multicast(void* shared, const TensorMap& map, uin
 #endif
 }
 
-/// Copies the tile at `shared` to the box at `index...`, none of them negative (an H200 stops there, too), in the thread's open bulk group (bulk_copy.cuh).
+/// Copies the tile at `shared` to the box at `index...`, none of them negative (an H200 stops there, too), in the
+/// thread's open bulk group (bulk_copy.cuh).
 template <class... Index>
 MOEGEN_DEVICE void tensor_store(const TensorMap& map, const void* shared, Index... index) {
   constexpr uint32_t kRank = sizeof...(index);
