@@ -67,7 +67,7 @@ void Selection::declare(Options& options) {
 }
 
 void Selection::declare_kernels(Options& options) {
-  options.texts("--kernel", kernels, "K", "a family or one kernel; may be repeated (default: all of the config)");
+  options.texts("--kernel", kernels, "K", "a family or one kernel; may be repeated (default: all)");
 }
 
 void Selection::declare_archs(Options& options) {

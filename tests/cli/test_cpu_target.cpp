@@ -98,10 +98,10 @@ TEST_CASE_FIXTURE(CpuFolder, "a kernel that is wrong is reported with its line")
                         std::filesystem::copy_options::recursive);
   const std::filesystem::path kernel = templates / "create_indices" / "kernel.cuh";
   std::string text = read_text(kernel);
-  const std::string barrier = "  await_totals(args, team);\n";
+  const std::string barrier = "  block_sync();\n  place_pairs<P>";
   const std::size_t at = text.find(barrier);
   REQUIRE(at != std::string::npos);
-  text.erase(at, barrier.size());
+  text.erase(at, barrier.find("  place"));
   write_text(kernel, text);
   const Outcome outcome =
       moegen::test::run({.args = {"run", config, "--target", "cpu", "--check"},
