@@ -21,7 +21,7 @@ void TargetOptions::declare(Options& options) {
   options.choice("--schedule", schedule_, {"fair", "chaos"}, "cpu: in which order threads run (default: fair)");
   options.integer("--seeds", seeds_, 1, "N", "cpu: schedules to run under, with seeds 1 to N; implies chaos");
   options.choice("--async", async_, {"eager", "late", "random"},
-                 "cpu: when asynchronous work takes place (default: late, in chaos random)");
+                 "cpu: when asynchronous work takes place (default: late)");
   options.flag("--check", check_, "cpu: check memory accesses and races");
   options.text("--arch", arch_, "ARCH", "cpu: the GPU to model (default: sm_90a)");
   options.integer("--sms", num_sms_, 1, "N", "cpu: multiprocessors of the modelled GPU (default: 16)");

@@ -78,7 +78,7 @@ struct TensorStore final : StoreBody {
     for (std::uint32_t i = 0; i < tile.num_rows(); ++i) {
       for_each_piece(tile, tile.row(i), source, [&](std::uint32_t at, const char* from) {
         actor.read(from, std::uint32_t{kPiece});
-        std::memcpy(staged.data() + i * tile.row_bytes() + at, from, kPiece);
+        std::memcpy(staged.data() + std::size_t{i} * tile.row_bytes() + at, from, kPiece);
       });
     }
   }
@@ -87,7 +87,8 @@ struct TensorStore final : StoreBody {
       const TileRow row = tile.row(i);
       if (row.bytes == 0) continue;
       actor.write(row.global, row.bytes);
-      std::memcpy(const_cast<char*>(row.global), staged.data() + i * tile.row_bytes() + row.first, row.bytes);
+      std::memcpy(const_cast<char*>(row.global), staged.data() + std::size_t{i} * tile.row_bytes() + row.first,
+                  row.bytes);
     }
   }
 };

@@ -35,9 +35,11 @@ std::string describe_wait(const Thread& thread) {
 
 void compute(WarpMatrix& warp) {
   const MatrixRequest& request = warp.request;
-  if (request.kind == MatrixRequest::multiply) multiply_warp(warp.lanes, request.element_or_count);
-  if (request.kind == MatrixRequest::load) rows_to_registers(warp.lanes, request.element_or_count, request.transpose);
-  if (request.kind == MatrixRequest::store) registers_to_rows(warp.lanes, request.element_or_count, request.transpose);
+  if (request.kind == MatrixRequest::Kind::multiply) multiply_warp(warp.lanes, request.element_or_count);
+  if (request.kind == MatrixRequest::Kind::load)
+    rows_to_registers(warp.lanes, request.element_or_count, request.transpose);
+  if (request.kind == MatrixRequest::Kind::store)
+    registers_to_rows(warp.lanes, request.element_or_count, request.transpose);
 }
 
 WarpMatrix& warp_of(const Thread& thread, const Call& call) {
@@ -152,7 +154,7 @@ void moegen_cpu_mma(float* d, const unsigned int* a, const unsigned int* b, cons
   std::copy(a, a + 4, lane.a.begin());
   std::copy(b, b + 2, lane.b.begin());
   std::copy(c, c + 4, lane.c.begin());
-  const MatrixLane& result = meet({MatrixRequest::multiply, element, false}, lane, {"mma.sync", site});
+  const MatrixLane& result = meet({MatrixRequest::Kind::multiply, element, false}, lane, {"mma.sync", site});
   std::copy(result.c.begin(), result.c.end(), d);
 }
 
@@ -163,7 +165,7 @@ void moegen_cpu_load_matrix(unsigned int* registers, const void* row, unsigned i
   check_count(count, call);
   MatrixLane lane;
   if (const char* from = row_of_running(row, count, Access::read, call)) std::memcpy(lane.row.data(), from, 16);
-  const MatrixLane& result = meet({MatrixRequest::load, count, transpose != 0}, lane, call);
+  const MatrixLane& result = meet({MatrixRequest::Kind::load, count, transpose != 0}, lane, call);
   std::copy(result.a.begin(), result.a.begin() + count, registers);
 }
 
@@ -174,7 +176,7 @@ void moegen_cpu_store_matrix(void* row, const unsigned int* registers, unsigned 
   check_count(count, call);
   MatrixLane lane;
   std::copy(registers, registers + count, lane.a.begin());
-  const MatrixLane& result = meet({MatrixRequest::store, count, transpose != 0}, lane, call);
+  const MatrixLane& result = meet({MatrixRequest::Kind::store, count, transpose != 0}, lane, call);
   if (char* to = row_of_running(row, count, Access::write, call)) std::memcpy(to, result.row.data(), 16);
 }
 

@@ -12,7 +12,9 @@ namespace moegen::cpu {
 
 /// What all lanes must ask for alike.
 struct MatrixRequest {
-  enum Kind : std::uint8_t { multiply, load, store } kind = multiply;
+  enum class Kind : std::uint8_t { multiply, load, store };
+
+  Kind kind = Kind::multiply;
   std::uint32_t element_or_count = 0;  ///< element of a product, number of matrices of a move
   bool transpose = false;
   bool operator==(const MatrixRequest&) const = default;
