@@ -38,6 +38,7 @@ verify::LayerReport run_once(const Request& request) {
   verify::LayerOptions layer;
   if (request.num_tokens) layer.num_tokens = *request.num_tokens;
   if (request.seed) layer.seed = static_cast<std::uint64_t>(*request.seed);
+  if (request.target.on_cpu()) layer.schedules = request.target.schedules();
   Engine engine(std::move(options));
   return verify::run_layer(engine, config, layer);
 }
@@ -45,7 +46,11 @@ verify::LayerReport run_once(const Request& request) {
 Json as_json(const verify::LayerReport& report) {
   Json rows = Json::array();
   for (const verify::LayerRow& row : report.rows)
-    rows.push_back({{"kernel", row.kernel}, {"us", row.us}, {"checked", row.checked}, {"wrong", row.wrong}});
+    rows.push_back({{"kernel", row.kernel},
+                    {"us", row.us},
+                    {"checked", row.checked},
+                    {"wrong", row.wrong},
+                    {"details", row.details}});
   return {{"device", report.device},
           {"num_tokens", report.num_tokens},
           {"scaled", report.scaled},

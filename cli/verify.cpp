@@ -59,6 +59,17 @@ verify::Report run_cases(const Request& request) {
   return report;
 }
 
+/// False where the budget did not suffice for one case of a kernel: nothing is then known of it.
+bool has_run(const verify::Report& report) {
+  bool all = true;
+  for (const verify::KernelVerdict& verdict : report.kernels) {
+    if (verdict.cases > 0) continue;
+    note(fmt::format("verify: {}: the budget ended before the first case; allowed a larger --budget", verdict.kernel));
+    all = false;
+  }
+  return all;
+}
+
 Json as_json(const verify::Report& report) {
   Json kernels = Json::array();
   for (const verify::KernelVerdict& verdict : report.kernels) {
@@ -66,7 +77,8 @@ Json as_json(const verify::Report& report) {
                        {"cases", verdict.cases},
                        {"failed", verdict.failed},
                        {"left_out", verdict.left_out},
-                       {"first_failure", verdict.first_failure}});
+                       {"first_failure", verdict.first_failure},
+                       {"details", verdict.details}});
   }
   return {{"device", report.device},
           {"scaled", report.scaled},
@@ -110,7 +122,7 @@ int run_verify(const Arguments& arguments) {
   } else {
     print(as_text(report));
   }
-  return report.failed == 0 ? kOk : kCheckFailed;
+  return report.failed == 0 && has_run(report) ? kOk : kCheckFailed;
 }
 
 }  // namespace moegen::cli

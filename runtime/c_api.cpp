@@ -145,6 +145,11 @@ void set_target(EngineOptions& options, const moegen_options& given) {
     refuse_option("target", given.target, "0 (default), 1 (cuda), 2 (cpu)");
   if (given.cpu_check < MOEGEN_DEFAULT || given.cpu_check > MOEGEN_OFF)
     refuse_option("cpu_check", given.cpu_check, "0 (default), 1 (on), 2 (off)");
+  const bool has_cpu_option = given.cpu_check == MOEGEN_ON || given.cpu_arch || given.cpu_schedule_seed != 0;
+  if (given.target != MOEGEN_TARGET_CPU && has_cpu_option)
+    throw Error(ErrorCode::config,
+                "moegen_engine_create: options.cpu_check, cpu_schedule_seed or cpu_arch is set; "
+                "allowed with options.target 2 (cpu)");
   if (given.target == MOEGEN_TARGET_CPU) options.target = moegen::Target::cpu;
   options.cpu.check = given.cpu_check == MOEGEN_ON;
   if (given.cpu_arch) options.cpu.arch = given.cpu_arch;

@@ -9,13 +9,6 @@
 #include <moegen/error.hpp>
 
 namespace moegen::cli {
-namespace {
-
-// Fewer multiprocessors keep cooperative grids small; more than this would need more stacks than the model has.
-constexpr std::int64_t kMostSms = 256;
-
-}  // namespace
-
 void TargetOptions::declare(Options& options) {
   options.choice("--target", target_, {"cuda", "cpu"}, "where to run: this machine's GPU, or its processor");
   options.choice("--schedule", schedule_, {"fair", "chaos"}, "cpu: in which order threads run (default: fair)");
@@ -62,8 +55,8 @@ void TargetOptions::apply(const std::string& command, EngineOptions& engine) con
     throw Error(
         ErrorCode::config,
         fmt::format("{}: --seeds {} with --schedule fair, which has no seed; allowed with chaos", command, *seeds_));
-  if (num_sms_ && *num_sms_ > kMostSms)
-    throw Error(ErrorCode::config, fmt::format("{}: --sms is {}; allowed 1 to {}", command, *num_sms_, kMostSms));
+  if (num_sms_ && *num_sms_ > kMostCpuSms)
+    throw Error(ErrorCode::config, fmt::format("{}: --sms is {}; allowed 1 to {}", command, *num_sms_, kMostCpuSms));
   engine.target = Target::cpu;
   engine.cpu = cpu_options();
 }

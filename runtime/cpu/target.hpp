@@ -21,6 +21,9 @@ class Buffers;
 /// Version of this header; the library refuses a launcher built with another one.
 inline constexpr int kTargetVersion = 1;
 
+/// Threads that can be resident together: each has a stack of its own, and Linux counts their mappings.
+inline constexpr int kMostResidentThreads = 24576;
+
 /// A text to compile for the host.
 struct CompileRequest {
   std::string_view source;           ///< as NVRTC would take it: no #include, `extern "C" __global__` entries
@@ -57,7 +60,7 @@ struct LaunchRequest {
   bool cooperative = false;     ///< all blocks resident together
   void** parameters = nullptr;  ///< one pointer a kernel parameter, as for cuLaunchKernelEx
   CpuOptions options;
-  const Buffers* buffers = nullptr;  ///< the memory that kernels may touch; read only where options.check
+  const Buffers* buffers = nullptr;  ///< the memory that kernels may touch, and its names
 };
 
 /// What went wrong in a launch; empty reports = nothing.

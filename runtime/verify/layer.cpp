@@ -57,10 +57,18 @@ double cpu_us(const Kernel& kernel, const void* args, std::size_t bytes, int fam
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
 }
 
+/// The kernel under every schedule asked for.
+std::vector<Kernel> scheduled(const Kernel& kernel, const LayerOptions& options) {
+  if (kernel.target() != Target::cpu || options.schedules.empty()) return {kernel};
+  std::vector<Kernel> all;
+  for (const CpuOptions& schedule : options.schedules) all.push_back(with_schedule(kernel, schedule));
+  return all;
+}
+
 /// Runs, times and compares; what the kernel does wrong goes into the row.
 template <class Args, class Problem>
-LayerRow run_row(const Kernel& kernel, const Args& args, const Problem& problem, std::string checked) {
-  LayerRow row{.kernel = kernel.plan().kernel, .us = 0, .checked = std::move(checked), .wrong = "", .details = ""};
+LayerRow run_row(const Kernel& kernel, const Args& args, const Problem& problem, const std::string& checked) {
+  LayerRow row{.kernel = kernel.plan().kernel, .us = 0, .checked = checked, .wrong = "", .details = ""};
   problem.reset();
   try {
     const auto timed = kernel.target() == Target::cpu ? cpu_us : gpu_us;
@@ -73,13 +81,25 @@ LayerRow run_row(const Kernel& kernel, const Args& args, const Problem& problem,
   return row;
 }
 
+/// The first schedule's row, or that of the first one that went wrong.
+template <class Args, class Problem>
+LayerRow run_schedules(const std::vector<Kernel>& kernels, const Args& args, const Problem& problem,
+                       const std::string& checked) {
+  LayerRow first = run_row(kernels.front(), args, problem, checked);
+  for (std::size_t i = 1; i < kernels.size() && first.wrong.empty(); ++i) {
+    LayerRow next = run_row(kernels[i], args, problem, checked);
+    if (!next.wrong.empty()) first = std::move(next);
+  }
+  return first;
+}
+
 void run_kernels(Engine& engine, const Config& config, const LayerOptions& options, LayerReport& report) {
   const ConfigFields& fields = config.fields();
   const std::vector<std::int64_t> ids = routed_ids(fields, options);
   const Kernel group = engine.get(config, "create_indices"), combine = engine.get(config, "finalize");
   const IndicesProblem indices(group, config, ids);
-  report.rows.push_back(
-      run_row(group, indices.args(), indices, fmt::format("{} pairs, every table, exactly", ids.size())));
+  report.rows.push_back(run_schedules(scheduled(group, options), indices.args(), indices,
+                                      fmt::format("{} pairs, every table, exactly", ids.size())));
   if (report.failed()) return;
   const reference::Indices& want = indices.want();
   const FinalizeProblem sums(combine.target(), config,
@@ -87,9 +107,9 @@ void run_kernels(Engine& engine, const Config& config, const LayerOptions& optio
                              {.seed = options.seed});
   finalize::Args args = sums.args();
   args.restore = indices.args().restore_token_order;
-  report.rows.push_back(run_row(combine, args, sums,
-                                fmt::format("{} x {} sums, within half an ulp and the bound of float32 sums",
-                                            options.num_tokens, fields.expert_hidden)));
+  report.rows.push_back(run_schedules(scheduled(combine, options), args, sums,
+                                      fmt::format("{} x {} sums, within half an ulp and the bound of float32 sums",
+                                                  options.num_tokens, fields.expert_hidden)));
 }
 
 }  // namespace

@@ -14,11 +14,12 @@ namespace moegen::verify {
 struct LayerOptions {
   std::int64_t num_tokens = 16;
   std::uint64_t seed = 1;
+  std::vector<CpuOptions> schedules;  ///< CPU target: each kernel is run under all of them; empty: the engine's own
 };
 
 struct LayerRow {
   std::string kernel;
-  double us = 0;        ///< of one launch: on a GPU after a first one, on the CPU target by the wall clock
+  double us = 0;        ///< of one launch: on a GPU after a first one, on the CPU target the first, by the wall clock
   std::string checked;  ///< what was compared, "128 rows exactly"
   std::string wrong;    ///< "" or one line
   std::string details;  ///< several lines, where there is more to say

@@ -76,6 +76,11 @@ static void bad_options(const char* folder) {
   options.cpu_check = -1;
   CHECK(moegen_engine_create(&options, &engine) == MOEGEN_ERROR_CONFIG);
   CHECK_ERROR("moegen_engine_create: options.cpu_check is -1; allowed 0 (default), 1 (on), 2 (off)");
+  options = scratch_options(folder);
+  options.cpu_check = MOEGEN_ON;
+  CHECK(moegen_engine_create(&options, &engine) == MOEGEN_ERROR_CONFIG);
+  CHECK_ERROR("moegen_engine_create: options.cpu_check, cpu_schedule_seed or cpu_arch is set; allowed with options.target "
+              "2 (cpu)");
   /* A caller that was compiled with the first version of the struct. */
   options = scratch_options(folder);
   options.struct_size = offsetof(moegen_options, target);

@@ -18,10 +18,12 @@
 
 namespace moegen::test {
 
-/// The CPU target; ends the test as skipped where this build has none.
+/// The CPU target; ends the test as skipped where this build has none, and as failed where it has one that does not
+/// load.
 inline const cpu::Target& cpu_target() {
   std::string why;
   static const cpu::Target* target = cpu::load_target(&why);
+  if (!target && MOEGEN_HAS_CPU_TARGET) throw std::runtime_error(why);
   if (!target) skip(why);
   return *target;
 }

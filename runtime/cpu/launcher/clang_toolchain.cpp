@@ -17,7 +17,11 @@ std::string_view first_line(std::string_view text) { return text.substr(0, text.
 
 }  // namespace
 
-std::vector<std::string> ClangToolchain::flags(const Arch&) const { return {check_ ? "--check" : "--no-check"}; }
+// An object is for the processor that it was made for: a pack or a shared cache may come from another machine.
+std::vector<std::string> ClangToolchain::flags(const Arch&) const {
+  const Target* target = load_target();
+  return {check_ ? "--check" : "--no-check", target ? target->version() : "no host"};
+}
 
 bool ClangToolchain::available(std::string* why) const { return load_target(why) != nullptr; }
 

@@ -28,7 +28,21 @@ std::vector<std::string> names_of(const Plan& plan) {
   return names;
 }
 
+[[noreturn]] void refuse(const char* field, const std::string& value, const std::string& allowed) {
+  throw Error(ErrorCode::config, fmt::format("engine options: cpu.{} is {}; allowed {}", field, value, allowed));
+}
+
+const CpuOptions& checked(const CpuOptions& options) {
+  find_arch(options.arch);
+  if (options.num_sms < 1 || options.num_sms > kMostCpuSms)
+    refuse("num_sms", std::to_string(options.num_sms), fmt::format("1 to {}", kMostCpuSms));
+  if (options.max_reports < 1) refuse("max_reports", "0", "1 or more");
+  return options;
+}
+
 }  // namespace
+
+Provider::Provider(const CpuOptions& options, Builder& builder) : options_(checked(options)), builder_(builder) {}
 
 std::shared_ptr<const Kernel::State> Provider::make_ready(const Config& config, std::string_view name, int) {
   Plan plan = make_plan(config, name, find_arch(options_.arch));

@@ -11,7 +11,8 @@ namespace moegen::cpu {
 /// There is one device, number 0.
 class Provider final : public KernelProvider {
  public:
-  Provider(const CpuOptions& options, Builder& builder) : options_(options), builder_(builder) {}
+  /// Throws: config for options outside their range.
+  Provider(const CpuOptions& options, Builder& builder);
   int current_device() const override { return 0; }
   std::shared_ptr<const Kernel::State> make_ready(const Config& config, std::string_view name, int device) override;
 

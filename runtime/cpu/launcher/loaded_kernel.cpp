@@ -15,11 +15,19 @@
 namespace moegen::cpu {
 namespace {
 
+/// Blocks of the cooperative entries of `plan` that can be resident together.
+int resident_blocks(const Plan& plan, int num_sms) {
+  for (const EntryPlan& entry : plan.entries)
+    if (entry.cooperative) num_sms = std::min(num_sms, kMostResidentThreads / entry.threads);
+  return num_sms;
+}
+
 /// What the modelled GPU has for `plan`: a cluster cannot be larger than what is resident together.
 LaunchDevice modelled_device(const Plan& plan, const CpuOptions& options) {
   const auto resident = std::bit_floor(static_cast<std::uint32_t>(options.num_sms));
   const auto largest = static_cast<std::uint32_t>(plan.arch.max_cluster);
-  return {.num_sms = options.num_sms, .max_cluster = plan.arch.clusters ? std::min(resident, largest) : 1};
+  return {.num_sms = resident_blocks(plan, options.num_sms),
+          .max_cluster = plan.arch.clusters ? std::min(resident, largest) : 1};
 }
 
 CpuOptions rescheduled(CpuOptions options, const CpuOptions& schedule) {

@@ -27,6 +27,9 @@ enum class AsyncTiming {
   random,  ///< anywhere in between, by seed
 };
 
+/// The most multiprocessors that can be modelled.
+inline constexpr int kMostCpuSms = 256;
+
 /// How the CPU target runs kernels.
 struct CpuOptions {
   Schedule schedule = Schedule::fair;

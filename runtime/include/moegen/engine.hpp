@@ -62,7 +62,7 @@ struct BuildReport {
   std::string target = "cuda";
   BuildStatus status = BuildStatus::compiled;
   double milliseconds = 0;
-  std::uint64_t cubin_bytes = 0;
+  std::uint64_t cubin_bytes = 0;  ///< of the cubin, on the CPU target of the object
   std::vector<EntryResources> resources;
   std::string key;
 };
@@ -83,7 +83,7 @@ class Engine {
   /// Compiles `plan` or finds it, and reports; loads nothing. Throws: unsupported, compile.
   BuildReport build(const Plan& plan);
 
-  /// The cubin of `plan`, built if necessary.
+  /// The cubin of `plan`, on the CPU target the object of this machine; built if necessary.
   std::string cubin(const Plan& plan);
 
   /// The kernel of `plan` as the cache stores it (cache/entry.hpp), built if necessary: what packs are made of.
