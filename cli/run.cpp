@@ -63,7 +63,9 @@ std::string as_text(const verify::LayerReport& report) {
   Table table({{"kernel"}, {"us", right}, {"result"}, {"checked"}});
   for (const verify::LayerRow& row : report.rows)
     table.add({row.kernel, fmt::format("{:.1f}", row.us), row.wrong.empty() ? "right" : "WRONG",
-               row.wrong.empty() ? row.checked : row.wrong});
+               row.wrong.empty()     ? row.checked
+               : row.details.empty() ? row.wrong
+                                     : "see below"});
   std::string text = fmt::format("device: {}, {} tokens\n", report.device, report.num_tokens);
   if (!report.scaled.empty()) text += fmt::format("narrowed for the CPU target: {}\n", fmt::join(report.scaled, ", "));
   text += table.text();

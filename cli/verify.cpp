@@ -92,12 +92,13 @@ std::string as_text(const verify::Report& report) {
   Table table({{"kernel"}, {"cases", right}, {"failed", right}, {"left out", right}, {"first failure"}});
   for (const verify::KernelVerdict& verdict : report.kernels) {
     table.add({verdict.kernel, std::to_string(verdict.cases), std::to_string(verdict.failed),
-               std::to_string(verdict.left_out), verdict.first_failure});
+               std::to_string(verdict.left_out), verdict.details.empty() ? verdict.first_failure : "see below"});
   }
   std::string text = fmt::format("device: {}\n", report.device);
   if (!report.scaled.empty()) text += fmt::format("narrowed for the CPU target: {}\n", fmt::join(report.scaled, ", "));
   text += table.text();
-  for (const verify::KernelVerdict& verdict : report.kernels) text += verdict.details;
+  for (const verify::KernelVerdict& verdict : report.kernels)
+    if (!verdict.details.empty()) text += fmt::format("{}\n{}", verdict.first_failure, verdict.details);
   return text;
 }
 

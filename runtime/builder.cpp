@@ -37,10 +37,9 @@ std::string mismatch(const cache::Entry& entry, const Plan& plan, Target target)
   return "";
 }
 
-std::string command_for(const Plan& plan, const std::string& config_file, Target target) {
+std::string command_for(const Plan& plan, const std::string& config_file, const std::string& options) {
   const std::string& config = config_file.empty() ? plan.config_name + ".json" : config_file;
-  return fmt::format("moegen build '{}' --kernel {} --arch {}{}", config, plan.kernel, plan.arch.name,
-                     target == Target::cpu ? " --target cpu" : "");
+  return fmt::format("moegen build '{}' --kernel {} --arch {}{}", config, plan.kernel, plan.arch.name, options);
 }
 
 }  // namespace
@@ -103,9 +102,9 @@ cache::Found Builder::build(const Plan& plan, const std::string& config_file) {
 void Builder::refuse_miss(const Request& request, const std::string& config_file, const std::string& why) const {
   const std::string fact =
       request.left_aside.empty() ? "in no pack and not in the cache" : "stored, but with " + request.left_aside;
-  throw Error(ErrorCode::unsupported,
-              fmt::format("{}: {} (key {}), and {}; build it with `{}`", label_of(request.plan), fact,
-                          request.key.digest(), why, command_for(request.plan, config_file, toolchain_->target())));
+  throw Error(ErrorCode::unsupported, fmt::format("{}: {} (key {}), and {}; build it with `{}`", label_of(request.plan),
+                                                  fact, request.key.digest(), why,
+                                                  command_for(request.plan, config_file, toolchain_->build_options())));
 }
 
 cache::Found Builder::compile(const Request& request, const std::string& config_file) {

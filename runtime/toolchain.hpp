@@ -26,6 +26,8 @@ class Toolchain {
   virtual Target target() const noexcept = 0;
   /// What a compile for `arch` depends on besides source and arch: fields of the cache key.
   virtual std::vector<std::string> flags(const Arch& arch) const = 0;
+  /// What `moegen build` needs beside kernel and arch to make the same object: "", " --target cpu --check".
+  virtual std::string build_options() const = 0;
   /// True if the compiler is on this machine; else `why`, if given, says what was tried and how to get it.
   virtual bool available(std::string* why = nullptr) const = 0;
   /// "nvrtc-13.0". Only where available.

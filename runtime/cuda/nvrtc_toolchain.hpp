@@ -10,6 +10,7 @@ class NvrtcToolchain final : public Toolchain {
  public:
   Target target() const noexcept override { return Target::cuda; }
   std::vector<std::string> flags(const Arch& arch) const override;
+  std::string build_options() const override { return ""; }
   bool available(std::string* why) const override;
   std::string version() const override;
   bool is_current(std::string_view version) const override;

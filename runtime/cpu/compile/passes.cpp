@@ -464,7 +464,8 @@ SharedLayout lower_shared(llvm::Module& module) {
     replace_by_offset(*variable, begin);
     end = begin + bytes;
   }
-  layout.static_bytes = static_cast<std::uint32_t>(end);
+  // Far above what a launch allows: it must not come out small.
+  layout.static_bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(end, 0xFFFFFFF0u));
   const auto arrays = dynamic_arrays(module);
   std::uint64_t alignment = kMinimumDynamicAlignment;
   for (const llvm::GlobalVariable* array : arrays) alignment = std::max(alignment, alignment_of(*array));

@@ -13,7 +13,12 @@
 namespace moegen::cpu {
 namespace {
 
-std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
+/// The first error in Clang's diagnostics, else their first line.
+std::string_view first_error(std::string_view log) {
+  const std::size_t error = log.find("error: ");
+  const std::size_t begin = error == std::string_view::npos ? 0 : log.rfind('\n', error) + 1;
+  return log.substr(begin, log.find('\n', begin) - begin);
+}
 
 }  // namespace
 
@@ -36,9 +41,10 @@ Compiled ClangToolchain::compile(std::string_view source, const std::string& fil
                                  const std::vector<std::string>& entries) const {
   CompiledObject made = load_target()->compile(
       {.source = source, .file_name = file_name, .arch = arch, .entries = entries, .check = check_});
-  if (made.object.empty())
-    throw CompileError(fmt::format("{} for the CPU target: {}", file_name, first_line(made.log)), std::string(source),
-                       std::move(made.log));
+  if (made.object.empty()) {
+    const std::string message = fmt::format("{} for the CPU target: {}", file_name, first_error(made.log));
+    throw CompileError(message, std::string(source), std::move(made.log));
+  }
   return {std::move(made.object), std::move(made.resources), std::move(made.log)};
 }
 

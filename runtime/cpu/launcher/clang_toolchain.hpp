@@ -13,6 +13,7 @@ class ClangToolchain final : public Toolchain {
   explicit ClangToolchain(const CpuOptions& options) : check_(options.check) {}
   moegen::Target target() const noexcept override { return moegen::Target::cpu; }
   std::vector<std::string> flags(const Arch& arch) const override;
+  std::string build_options() const override { return check_ ? " --target cpu --check" : " --target cpu"; }
   bool available(std::string* why) const override;
   std::string version() const override;
   bool is_current(std::string_view version) const override;

@@ -51,9 +51,9 @@ std::shared_ptr<const Kernel::State> Provider::make_ready(const Config& config, 
   const cache::Found built = builder_.build(plan, file_of(config));
   std::string why;
   auto program = target.load(built.entry->payload, names_of(plan), why);
+  // A name that nothing defines shows only here.
   if (!program)
-    throw Error(ErrorCode::internal,
-                fmt::format("{}: the object of {} cannot be loaded: {}", label, built.entry->compiler, why));
+    throw CompileError(fmt::format("{}: the object of {} cannot be linked", label, built.entry->compiler), "", why);
   const Family& family = family_of(plan);
   return std::make_shared<LoadedKernel>(std::move(plan), family, std::move(label), target, std::move(program),
                                         options_);
