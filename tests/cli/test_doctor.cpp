@@ -90,7 +90,11 @@ TEST_CASE("without a GPU, what needs one says how to get it and exits 3") {
     CAPTURE(command);
     CHECK(outcome.exit_code == 3);
     CHECK(outcome.out == "");
-    CHECK(outcome.err == "moegen: " + command + " needs a CUDA device and found none; " + way_out +
-                             "'moegen doctor' says what is missing\n");
+    std::string message = "moegen: ";
+    message += command;
+    message += " needs a CUDA device and found none; ";
+    message += way_out;
+    message += "'moegen doctor' says what is missing\n";
+    CHECK(outcome.err == message);
   }
 }

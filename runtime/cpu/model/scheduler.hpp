@@ -189,6 +189,7 @@ class Scheduler {
   void drain();
   void report_fault();
 
+  // NOLINTNEXTLINE(readability-identifier-naming): a private member like the others
   static thread_local Scheduler* current_ __attribute__((tls_model("initial-exec")));
 
   Launch& launch_;

@@ -54,17 +54,17 @@ inline __attribute__((always_inline)) void multiply_block(const Product& p, std:
                                                           std::uint32_t column) noexcept {
   Vector sum[4][Vectors];
   for (std::uint32_t i = 0; i < 4; ++i)
-    for (std::uint32_t v = 0; v < Vectors; ++v) load(sum[i][v], p.c + (row + i) * p.width + column + 8 * v);
+    for (std::uint32_t v = 0; v < Vectors; ++v) load(sum[i][v], p.c + std::size_t{row + i} * p.width + column + 8 * v);
   for (std::uint32_t k = 0; k < p.depth; ++k) {
     for (std::uint32_t v = 0; v < Vectors; ++v) {
       Vector b;
-      load(b, p.b + k * p.width + column + 8 * v);
+      load(b, p.b + std::size_t{k} * p.width + column + 8 * v);
       for (std::uint32_t i = 0; i < 4; ++i) sum[i][v] += p.a[(row + i) * p.depth + k] * b;
     }
   }
   for (std::uint32_t i = 0; i < 4; ++i)
     for (std::uint32_t v = 0; v < Vectors; ++v)
-      std::memcpy(p.c + (row + i) * p.width + column + 8 * v, &sum[i][v], sizeof(Vector));
+      std::memcpy(p.c + std::size_t{row + i} * p.width + column + 8 * v, &sum[i][v], sizeof(Vector));
 }
 
 inline __attribute__((always_inline)) void multiply_all(const Product& p) noexcept {
@@ -92,7 +92,7 @@ void widen_elements(const void* source, std::uint32_t count, MoegenCpuElement el
   if (element == MOEGEN_CPU_E5M2) return widen_bytes(bytes, count, e5m2, values);
   for (std::uint32_t i = 0; i < count; ++i) {
     std::uint16_t bits;
-    std::memcpy(&bits, bytes + 2 * i, 2);
+    std::memcpy(&bits, bytes + std::size_t{2} * i, 2);
     values[i] = element == MOEGEN_CPU_FLOAT16 ? value_of_float16(bits)
                                               : std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
   }

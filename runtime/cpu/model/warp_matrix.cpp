@@ -100,7 +100,7 @@ void multiply_warp(std::array<MatrixLane, 32>& lanes, std::uint32_t element) {
     const std::uint32_t group = lane / 4, in_group = lane % 4;
     for (std::uint32_t i = 0; i < 4; ++i) {
       const std::uint32_t k = (i / 2 * 4 + in_group) * per_register;
-      widen_elements(&lanes[lane].a[i], per_register, type, a + (group + i % 2 * 8) * depth + k);
+      widen_elements(&lanes[lane].a[i], per_register, type, a + std::size_t{group + i % 2 * 8} * depth + k);
       c[(group + i / 2 * 8) * kColumns + in_group * 2 + i % 2] = lanes[lane].c[i];
     }
     for (std::uint32_t i = 0; i < 2; ++i) {
@@ -118,7 +118,7 @@ void multiply_warp(std::array<MatrixLane, 32>& lanes, std::uint32_t element) {
 
 void rows_to_registers(std::array<MatrixLane, 32>& lanes, std::uint32_t count, bool transpose) {
   for (std::uint32_t m = 0; m < count; ++m) {
-    const MatrixLane* rows = &lanes[8 * m];
+    const MatrixLane* rows = &lanes[std::size_t{8} * m];
     for (std::uint32_t lane = 0; lane < 32; ++lane) {
       const std::uint32_t row = lane / 4, column = lane % 4 * 2;
       const std::uint32_t low = transpose ? element_of(rows[column], row) : element_of(rows[row], column);
@@ -130,7 +130,7 @@ void rows_to_registers(std::array<MatrixLane, 32>& lanes, std::uint32_t count, b
 
 void registers_to_rows(std::array<MatrixLane, 32>& lanes, std::uint32_t count, bool transpose) {
   for (std::uint32_t m = 0; m < count; ++m) {
-    MatrixLane* rows = &lanes[8 * m];
+    MatrixLane* rows = &lanes[std::size_t{8} * m];
     for (std::uint32_t lane = 0; lane < 32; ++lane) {
       for (std::uint32_t i = 0; i < 2; ++i) {
         const std::uint32_t row = lane / 4, column = lane % 4 * 2 + i;
