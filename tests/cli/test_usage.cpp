@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/process.hpp"
@@ -124,7 +125,8 @@ TEST_CASE("options of the CPU target are refused without it") {
        {"--check", "--schedule=fair", "--seeds=2", "--async=late", "--arch=sm_90", "--sms=4"}) {
     const std::string name = option.substr(0, option.find('='));
     for (const std::string command : {"run", "verify"})
-      check_message({command, "x.json", option}, 2, command + ": " + name + " is for --target cpu; allowed without it");
+      check_message({command, "x.json", option}, 2,
+                    fmt::format("{}: {} is for --target cpu; allowed without it", command, name));
   }
   check_message({"verify", "x.json", "--target", "cpu", "--schedule", "fair", "--seeds", "2"}, 2,
                 "verify: --seeds 2 with --schedule fair, which has no seed; allowed with chaos");

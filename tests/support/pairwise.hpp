@@ -16,6 +16,7 @@ using Choice = std::vector<std::size_t>;
 
 /// Greedy pairwise covering of columns with `sizes[c]` values each. `allowed(choice)` rules combinations out; a pair
 /// that no allowed combination holds is left out. Deterministic.
+// NOLINTNEXTLINE(readability-function-size): one algorithm
 inline std::vector<Choice> pairwise(const std::vector<std::size_t>& sizes,
                                     const std::function<bool(const Choice&)>& allowed) {
   using Pair = std::tuple<std::size_t, std::size_t, std::size_t, std::size_t>;  // column, value, column, value

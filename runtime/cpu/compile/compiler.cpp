@@ -123,10 +123,10 @@ std::vector<std::string> front_end_arguments(const Compiler::Host& host, const C
       fmt::format("-D__CUDA_ARCH__={}", 100 * arch.major + 10 * arch.minor)};
   if (arch.accelerated) arguments.push_back(fmt::format("-D__CUDA_ARCH_FEAT_SM{}{}_ALL=1", arch.major, arch.minor));
   for (const std::string& feature : host.feature_list) {
-    arguments.push_back("-target-feature");
+    arguments.emplace_back("-target-feature");
     arguments.push_back(feature);
   }
-  arguments.push_back("kernel");  // stands for the input, which is in memory
+  arguments.emplace_back("kernel");  // stands for the input, which is in memory
   return arguments;
 }
 
@@ -176,7 +176,7 @@ struct ModulePass : llvm::PassInfoMixin<ModulePass<Function>> {
     function(module);
     return llvm::PreservedAnalyses::none();
   }
-  static bool isRequired() { return true; }
+  static bool isRequired() { return true; }  // NOLINT(readability-identifier-naming): LLVM's name
   Function function;
 };
 

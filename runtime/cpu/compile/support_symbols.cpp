@@ -5,10 +5,13 @@
 
 #include "cpu/compile/symbols.hpp"
 
+// The compiler library's names.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
 extern "C" {
 float __extendhfsf2(unsigned short bits);
 unsigned short __truncsfhf2(float value);
 }
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 namespace moegen::cpu {
 

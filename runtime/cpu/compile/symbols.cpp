@@ -8,7 +8,7 @@
 namespace moegen::cpu {
 
 std::vector<Symbol> model_symbols() {
-#define MOEGEN_CPU_SYMBOL(name) {#name, reinterpret_cast<void*>(&name)},
+#define MOEGEN_CPU_SYMBOL(name) {#name, reinterpret_cast<void*>(&(name))},
   return {MOEGEN_CPU_SYNC_CALLS(MOEGEN_CPU_SYMBOL)  //
           MOEGEN_CPU_COPY_CALLS(MOEGEN_CPU_SYMBOL)  //
           MOEGEN_CPU_MATRIX_CALLS(MOEGEN_CPU_SYMBOL)};

@@ -32,7 +32,7 @@ std::vector<std::string> names_of(const Plan& plan) {
   throw Error(ErrorCode::config, fmt::format("engine options: cpu.{} is {}; allowed {}", field, value, allowed));
 }
 
-const CpuOptions& checked(const CpuOptions& options) {
+CpuOptions checked(CpuOptions options) {
   find_arch(options.arch);
   if (options.num_sms < 1 || options.num_sms > kMostCpuSms)
     refuse("num_sms", std::to_string(options.num_sms), fmt::format("1 to {}", kMostCpuSms));

@@ -13,7 +13,7 @@ using FiberEntry = void (*)();
 /// Own switch in assembly, x86-64 and AArch64: about 4 ns. Keeps the registers that a call keeps; the floating-point
 /// modes are the host thread's, as kernels do not change them.
 struct NativeFiber {
-  static constexpr bool available =
+  static constexpr bool kAvailable =
 #if defined(__x86_64__) || defined(__aarch64__)
       true;
 #else

@@ -15,7 +15,7 @@ enum : std::uint32_t { kAccumulate = 1, kNegateA = 2, kNegateB = 4, kTransposeA 
 /// The place of accumulator `index` of `thread` in the 64 x width matrix.
 std::size_t place(std::uint32_t thread, std::uint32_t index, std::uint32_t width) noexcept {
   const std::uint32_t row = thread / 32 * 16 + thread % 32 / 4 + index / 2 % 2 * 8;
-  return std::size_t{row} * width + index / 4 * 8 + thread % 4 * 2 + index % 2;
+  return std::size_t{row} * width + std::size_t{index / 4} * 8 + std::size_t{thread % 4} * 2 + index % 2;
 }
 
 /// Reads an operand from shared memory: calls set(row, k, value) for each element.
@@ -46,7 +46,8 @@ void read_a_registers(const WgmmaOperation& operation, std::uint32_t depth, floa
     for (std::uint32_t i = 0; i < 4; ++i) {
       const std::uint32_t row = thread / 32 * 16 + thread % 32 / 4 + i % 2 * 8;
       const std::uint32_t k = (i / 2 * 4 + thread % 4) * per_register;
-      widen_elements(&operation.a_registers[thread][i], per_register, operation.shape.element, a + row * depth + k);
+      widen_elements(&operation.a_registers[thread][i], per_register, operation.shape.element,
+                     a + std::size_t{row} * depth + k);
     }
   }
 }
