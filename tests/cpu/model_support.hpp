@@ -82,10 +82,13 @@ struct HostLaunch {
 
   /// Runs it; `parameter` is what the function finds in parameters[0].
   std::vector<CpuReport> run(void* parameter = nullptr, const cpu::MakeChecker& make_checker = {}) {
+    return outcome(parameter, make_checker).reports;
+  }
+  cpu::LaunchOutcome outcome(void* parameter = nullptr, const cpu::MakeChecker& make_checker = {}) {
     void* parameters[] = {parameter};
     request.program = &program;
     request.parameters = parameters;
-    return cpu::launch(request, make_checker, host_threads).reports;
+    return cpu::launch(request, make_checker, host_threads);
   }
 
   cpu::HostProgram program;

@@ -129,6 +129,42 @@ void store_before_the_tensor(void**) {
   moegen_cpu_tensor_store(&map, at, 2, context().shared, 1);
 }
 
+constexpr AsyncTiming kTimings[] = {AsyncTiming::eager, AsyncTiming::late, AsyncTiming::random};
+
+// From or to an address that nothing is at.
+const char* nowhere() { return reinterpret_cast<const char*>(64); }
+char* nowhere_to_write() { return reinterpret_cast<char*>(64); }
+
+void bulk_load_from_nowhere(void**) {
+  if (me() == 3) {
+    moegen_cpu_mbarrier_init(barrier(), 1, 1);
+    moegen_cpu_mbarrier_arrive(barrier(), 1, 16, 2);
+    moegen_cpu_bulk_load(context().shared, nowhere(), 16, barrier(), 5);
+    moegen_cpu_mbarrier_wait(barrier(), 0, 6);
+  }
+  moegen_cpu_block_sync(0, 0, 7);
+}
+void bulk_store_to_nowhere(void**) {
+  if (me() == 3) moegen_cpu_bulk_store(nowhere_to_write(), context().shared, 16, 5);
+}
+void copy_from_nowhere(void**) {
+  if (me() == 3) moegen_cpu_copy_async(context().shared, nowhere(), 16, 16, 5);
+  moegen_cpu_block_sync(0, 0, 7);
+}
+void tensor_load_from_nowhere(void**) {
+  if (me() == 3) {
+    alignas(64) const TensorMap map = encode_for_cpu({.element = TensorElement::uint16,
+                                                      .base = nowhere_to_write(),
+                                                      .dims = {8, 8},
+                                                      .strides = {16},
+                                                      .box = {8, 1}});
+    const int at[] = {0, 0};
+    moegen_cpu_mbarrier_init(barrier(), 1, 1);
+    moegen_cpu_tensor_load(context().shared, &map, at, 2, barrier(), 0, 5);
+  }
+  moegen_cpu_block_sync(0, 0, 7);
+}
+
 // A tile with corners outside the tensor, as rows of words.
 struct TileCopy {
   TensorMap map;
@@ -149,7 +185,7 @@ void load_tile(void** parameters) {
 }  // namespace
 
 TEST_CASE("bulk copies bring and take what they should, whenever they take place") {
-  for (AsyncTiming timing : {AsyncTiming::eager, AsyncTiming::late, AsyncTiming::random}) {
+  for (AsyncTiming timing : kTimings) {
     Copy copy{std::vector<std::uint32_t>(256), std::vector<std::uint32_t>(256)};
     std::iota(copy.source.begin(), copy.source.end(), 100);
     CHECK(text(run(there_and_back, &copy, 32, timing)) == "");
@@ -158,13 +194,29 @@ TEST_CASE("bulk copies bring and take what they should, whenever they take place
 }
 
 TEST_CASE("small copies fill with zeros and are waited for by group") {
-  for (AsyncTiming timing : {AsyncTiming::eager, AsyncTiming::late, AsyncTiming::random}) {
+  for (AsyncTiming timing : kTimings) {
     Copy copy{std::vector<std::uint32_t>(128), std::vector<std::uint32_t>(256)};
     std::iota(copy.source.begin(), copy.source.end(), 100);
     CHECK(text(run(small_copies, &copy, 32, timing)) == "");
     for (std::uint32_t i = 0; i < 128; ++i) {
       CHECK(copy.target[i] == (i % 4 < 2 ? 100 + i : 9));
       CHECK(copy.target[128 + i] == (i % 4 < 2 ? 100 + i : 0));
+    }
+  }
+}
+
+TEST_CASE("a copy from or to a bad address ends the launch, not the process, whenever it takes place") {
+  for (const cpu::HostEntry kernel :
+       {bulk_load_from_nowhere, bulk_store_to_nowhere, copy_from_nowhere, tensor_load_from_nowhere}) {
+    for (AsyncTiming timing : kTimings) {
+      const auto reports = run(kernel, nullptr, 32, timing);
+      REQUIRE(reports.size() == 1);
+      CHECK(reports[0].finding == CpuFinding::fault);
+      CHECK(text(reports) ==
+            "bad address: null pointer + 64\n0/3 issued the operation that ran into it @k.cu:50 in f\n");
+      Copy copy{std::vector<std::uint32_t>(256, 7), std::vector<std::uint32_t>(256)};
+      CHECK(text(run(there_and_back, &copy, 32, timing)) == "");  // the next launch is fine
+      CHECK(copy.target[255] == 8);
     }
   }
 }

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "cpu/buffers.hpp"
 #include "cpu/model_support.hpp"
 
 using namespace moegen;
@@ -186,4 +187,30 @@ TEST_CASE("an access to the shared memory of a block that has ended") {
         launch.chaos(seed).run(nullptr, [&](const cpu::LaunchRequest&) { return std::make_unique<Recorder>(calls); }));
   }
   CHECK(found == "shared+0x8 of block 0, which has ended\n1/0 read @k.cu:40 in f\n");
+}
+
+// Clusters run one after the other in the same memory; the barrier of one must not order what the other does.
+TEST_CASE("a race between clusters that each pass a barrier of their own") {
+  struct Words {
+    alignas(256) std::uint32_t word[64] = {};
+  } words;
+  cpu::Buffers buffers;
+  REQUIRE_FALSE(buffers.add({reinterpret_cast<std::uintptr_t>(&words), reinterpret_cast<std::uintptr_t>(&words + 1),
+                             "words"}).has_value());
+  HostLaunch launch([](void** parameters) {
+    const void* const word = parameter<Words>(parameters).word;
+    if (my_block() == 0) moegen_cpu_access(word, 4, 4, 1, 1);
+    moegen_cpu_cluster_arrive(2);
+    moegen_cpu_cluster_wait(3);
+    if (my_block() != 0) moegen_cpu_access(word, 4, 4, 0, 4);
+  });
+  launch.request.options.check = true;
+  launch.request.buffers = &buffers;
+  CHECK(text(launch.grid(2).cluster(2).run(&words, cpu::make_checker)) == "");
+  const auto reports = launch.grid(4).run(&words, cpu::make_checker);
+  REQUIRE(reports.size() >= 1);
+  CHECK(reports[0].finding == CpuFinding::race_global);
+  REQUIRE(reports[0].parties.size() == 2);
+  CHECK(reports[0].parties[0].block >= 2);
+  CHECK(reports[0].parties[1].block == 0);
 }

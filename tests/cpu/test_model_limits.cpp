@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "cpu/model_support.hpp"
 
 using namespace moegen;
@@ -51,6 +53,8 @@ TEST_CASE("what a launch may not ask for") {
         "a cooperative grid of 17 blocks; 16 can be resident together");
   CHECK(refused([](R r) { r.cooperative = true, r.grid[0] = 132, r.block[0] = 1024, r.num_sms = 132; }) ==
         "135168 threads that run together; the CPU target holds at most 24576");
+  CHECK(refused([](R r) { r.grid[0] = 2097153, r.block[0] = 1024, r.options.check = true; }) ==
+        "2097153 blocks of 1024 threads; the checks can tell 2147483648 threads of a launch apart");
   CHECK(refused([](R r) { r.entry = "other", r.label = "kernel"; }) == "the program has no entry 'other'");
 }
 
@@ -88,4 +92,28 @@ TEST_CASE("the dynamic part of shared memory begins behind the static one") {
   CHECK(seen == 162);
   CHECK(text(launch.shared(0).run(&seen)) == "");
   CHECK(seen == 100);
+}
+
+TEST_CASE("findings past the most are counted, and the one that ends the launch is kept") {
+  const auto kernel = [](void** parameters) {
+    for (unsigned site = 1; site <= 5; ++site) {
+      cpu::Scheduler::current().report(CpuFinding::misuse, fmt::format("finding {}", site), site, "finds");
+    }
+    if (parameter<bool>(parameters)) moegen_cpu_trap(6);
+  };
+  for (const bool traps : {false, true}) {
+    bool parameter = traps;
+    for (const std::size_t most : {0u, 1u, 3u, 9u}) {
+      HostLaunch launch(kernel);
+      launch.request.options.max_reports = most;
+      const cpu::LaunchOutcome outcome = launch.outcome(&parameter);
+      const std::size_t kept = std::clamp<std::size_t>(most, 1, 5);
+      REQUIRE(outcome.reports.size() == kept + (traps ? 1 : 0));
+      CHECK(outcome.reports[0].what.starts_with("finding 1"));
+      std::string last = traps ? "the kernel trapped" : fmt::format("finding {}", kept);
+      if (kept == 1) last += "; and 4 more findings, which max_reports leaves out";
+      if (kept == 3) last += "; and 2 more findings, which max_reports leaves out";
+      CHECK(outcome.reports.back().what == last);
+    }
+  }
 }

@@ -150,7 +150,7 @@ TEST_CASE("an operation that finds something wrong where no thread runs") {
     cpu::Scheduler::current().submit(std::make_unique<Failing>());
     if (me() == 0) moegen_cpu_block_sync(1, 64, 1);
   };
-  CHECK(text(HostLaunch(kernel).block(64).run()) == "copied too much\n");
+  CHECK(text(HostLaunch(kernel).block(64).run()) == "copied too much\n0/0 copies @k.cu:10 in f\n");
 }
 
 TEST_CASE("blocks are spread over threads of the host") {

@@ -97,6 +97,13 @@ void Actors::acquire(Timeline& timeline, const void* object) {
   if (from != objects_.end()) timeline.know(clocks_.merge(timeline.known, from->second.clock));
 }
 
+void Actors::forget_range(std::uintptr_t begin, std::uintptr_t end) {
+  std::erase_if(objects_, [&](const auto& object) {
+    const auto at = reinterpret_cast<std::uintptr_t>(object.first);
+    return at >= begin && at < end;
+  });
+}
+
 ClockRef Actors::present(const Timeline& timeline) {
   ClockRef clock = timeline.known;
   clocks_.add(clock, timeline.block, timeline.index, timeline.now.time);

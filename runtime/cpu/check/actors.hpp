@@ -78,6 +78,8 @@ class Actors {
   void release(Timeline& timeline, const void* object);
   void acquire(Timeline& timeline, const void* object);
   void forget(const void* object) { objects_.erase(object); }
+  /// All objects at [begin, end).
+  void forget_range(std::uintptr_t begin, std::uintptr_t end);
   void fence(Timeline& timeline);
   /// A relaxed atomic store or load of `object`, which fences make more of.
   void relaxed_store(Timeline& timeline, const void* object, bool reads);

@@ -38,14 +38,12 @@ LaunchChecker::LaunchChecker(const CheckedLaunch& launch, std::unique_ptr<Findin
 // --- blocks ----------------------------------------------------------------------------------------------------------
 
 void LaunchChecker::block_started(const Block& block) {
-  if (std::uint64_t{block.index + 1} * launch_.threads_per_block > kFirstOperation)
-    findings_->fail({.finding = CpuFinding::misuse,
-                     .what = fmt::format("block {} of {} threads: the checks can tell {} threads of a launch apart",
-                                         block.index, launch_.threads_per_block, kFirstOperation),
-                     .parties = {},
-                     .repeats = 0});
   actors_.begin_block(block.index);
   const std::uintptr_t begin = address_of(block.shared);
+  // Its barriers and its cluster's serve it as if made anew: nothing is ordered by what was released to them before.
+  forget_range(&block, sizeof block);
+  if (block.cluster != nullptr) forget_range(block.cluster, sizeof *block.cluster);
+  forget_range(block.shared, block.shared_bytes);
   SharedMemory& memory = shared_[begin];
   if (memory.shadow) {
     memory.shadow->clear(races_.sets());
@@ -157,6 +155,9 @@ void LaunchChecker::join_blocks(std::span<Block* const> blocks) {
 void LaunchChecker::release(Thread& thread, const void* object) { actors_.release(timeline_of(thread), object); }
 void LaunchChecker::acquire(Thread& thread, const void* object) { actors_.acquire(timeline_of(thread), object); }
 void LaunchChecker::forget(const void* object) { actors_.forget(object); }
+void LaunchChecker::forget_range(const void* begin, std::size_t bytes) {
+  actors_.forget_range(address_of(begin), address_of(begin) + bytes);
+}
 void LaunchChecker::fence(Thread& thread) { actors_.fence(timeline_of(thread)); }
 
 Actor LaunchChecker::fork(const Block& block, std::span<const std::uint32_t> threads, const char* what, Site site) {

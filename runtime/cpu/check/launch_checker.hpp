@@ -67,6 +67,7 @@ class LaunchChecker final : public Checker {
   };
 
   Timeline& timeline_of(const Thread& thread);
+  void forget_range(const void* begin, std::size_t bytes);
   void check(const Request& request, std::uint32_t alignment);
   void check_shared(const Request& request, SharedMemory& memory);
   void check_global(const Request& request, Region& region);

@@ -89,7 +89,7 @@ void submit_store(std::unique_ptr<StoreBody> body, Site site) {
   auto read = std::make_unique<StoreRead>();
   read->second = std::move(write);
   read->reader = CheckedActor("bulk copy from shared memory", site);
-  Scheduler::current().submit(std::move(read));
+  Scheduler::current().submit(std::move(read), site);
 }
 
 }  // namespace moegen::cpu
@@ -112,7 +112,7 @@ void moegen_cpu_bulk_load(void* shared, const void* global, unsigned int bytes, 
   load->bytes = bytes;
   load->barrier = range.block->offset_of(barrier);
   load->actor = CheckedActor("bulk copy to shared memory", site);
-  Scheduler::current().submit(std::move(load));
+  Scheduler::current().submit(std::move(load), site);
 }
 
 void moegen_cpu_bulk_store(void* global, const void* shared, unsigned int bytes, unsigned int site) {

@@ -55,7 +55,7 @@ void moegen_cpu_copy_async(void* shared, const void* global, unsigned int bytes,
   copy->group = open_group(*copy->groups);
   copy->actor = CheckedActor("cp.async to shared memory", site);
   ++copy->group->unwritten;
-  Scheduler::current().submit(std::move(copy));
+  Scheduler::current().submit(std::move(copy), site);
 }
 
 void moegen_cpu_copy_commit(unsigned int) { commit_group(groups_of_running(&AsyncState::copies)); }

@@ -53,13 +53,15 @@ void pass_on(int signal, siginfo_t* info, void* context) {
 
 void handle(int signal, siginfo_t* info, void* context) {
   Scheduler* const scheduler = Scheduler::current_or_null();
-  const bool of_kernel = info->si_code > 0 && scheduler != nullptr && scheduler->running_or_null() != nullptr;
+  const bool of_kernel = info->si_code > 0 && scheduler != nullptr &&
+                         (scheduler->running_or_null() != nullptr || scheduler->performs());
   if (!of_kernel) return pass_on(signal, info, context);
   scheduler->leave_after({signal, info->si_code, reinterpret_cast<std::uintptr_t>(info->si_addr)});
 }
 
-std::string describe_address(const Scheduler& scheduler, const Thread& thread, std::uintptr_t address) {
-  if (in_guard_page(thread.stack, address)) {
+std::string describe_address(const Scheduler& scheduler, const Thread& thread, const char* stack,
+                             std::uintptr_t address) {
+  if (stack != nullptr && in_guard_page(stack, address)) {
     return fmt::format("stack overflow: a thread has {} bytes of stack on the CPU target", usable_stack_bytes());
   }
   if (address < kNullPage) return fmt::format("bad address: null pointer + {}", address);
@@ -95,7 +97,8 @@ SignalStack::SignalStack() : memory_(new char[kSignalStackBytes]) {
 
 SignalStack::~SignalStack() { sigaltstack(&previous_, nullptr); }
 
-std::string describe_fault(const Scheduler& scheduler, const Thread& thread, const HostFault& fault) {
+std::string describe_fault(const Scheduler& scheduler, const Thread& thread, const char* stack,
+                           const HostFault& fault) {
   switch (fault.signal) {
     case SIGFPE: return "integer division by zero, or of the smallest number by -1";
     case SIGILL: return "an instruction that the host does not have, or code that cannot be reached";
@@ -103,7 +106,7 @@ std::string describe_fault(const Scheduler& scheduler, const Thread& thread, con
     default: break;
   }
   if (fault.code == SI_KERNEL) return "bad or misaligned address";  // the processor does not tell which
-  return describe_address(scheduler, thread, fault.address);
+  return describe_address(scheduler, thread, stack, fault.address);
 }
 
 }  // namespace moegen::cpu

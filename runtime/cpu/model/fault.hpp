@@ -20,7 +20,8 @@ struct HostFault {
   std::uintptr_t address = 0;
 };
 
-/// While one exists, faults on a fiber leave it (Scheduler::leave_for_good); all others go where they went before.
+/// While one exists, faults of a kernel or of an operation that it issued end its launch (Scheduler::leave_after); all
+/// others go where they went before.
 class FaultHandlers {
  public:
   FaultHandlers();
@@ -43,7 +44,8 @@ class SignalStack {
 };
 
 struct Thread;
-/// "stack overflow: ...", "null pointer + 0x10", "12 bytes after the end of 'x'".
-std::string describe_fault(const Scheduler& scheduler, const Thread& thread, const HostFault& fault);
+/// "stack overflow: ...", "bad address: null pointer + 16", "bad address: ..., 12 bytes after the end of 'x'". `thread`
+/// caused it, on `stack`; null is the host thread's own.
+std::string describe_fault(const Scheduler& scheduler, const Thread& thread, const char* stack, const HostFault& fault);
 
 }  // namespace moegen::cpu

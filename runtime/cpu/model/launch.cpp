@@ -5,6 +5,8 @@
 #include <chrono>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include "cpu/model/word.hpp"
 
 namespace moegen::cpu {
@@ -43,20 +45,26 @@ std::uint64_t grid_blocks(const LaunchRequest& request) {
 
 }  // namespace
 
-void Reports::add(CpuReport report) {
+void Reports::add(CpuReport report, bool is_last) {
   const std::lock_guard lock(mutex_);
   const auto same = std::ranges::find_if(reports_, [&](const CpuReport& known) {
     return known.finding == report.finding && same_sides(known.parties, report.parties);
   });
   if (same != reports_.end()) {
     ++same->repeats;
-  } else if (reports_.size() < most_) {
+  } else if (is_last || reports_.size() < most_) {
     reports_.push_back(std::move(report));
+  } else {
+    ++dropped_;
   }
 }
 
 std::vector<CpuReport> Reports::take() {
   const std::lock_guard lock(mutex_);
+  if (dropped_ != 0) {
+    reports_.back().what += fmt::format("; and {} more {}, which max_reports leaves out", dropped_,
+                                        dropped_ == 1 ? "finding" : "findings");
+  }
   return std::exchange(reports_, {});
 }
 

@@ -2,11 +2,13 @@
 // Launch: what the host threads that run one launch share.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include <moegen/cpu_target.hpp>
@@ -20,13 +22,20 @@ namespace moegen::cpu {
 /// The findings of a launch. Thread-safe.
 class Reports {
  public:
-  explicit Reports(std::size_t most) : most_(most) {}
-  /// Keeps it, or counts it where the same was found at the same places.
-  void add(CpuReport report);
+  /// Keeps at least one, so that a launch in which something was found is known by its reports.
+  explicit Reports(std::size_t most) : most_(std::max<std::size_t>(most, 1)) {}
+  /// Keeps it, or counts it where the same was found at the same places, or drops it past the most.
+  void add(CpuReport report) { add(std::move(report), false); }
+  /// The same for one that ends the launch, which is kept in any case.
+  void add_last(CpuReport report) { add(std::move(report), true); }
+  /// The last tells how many were dropped.
   std::vector<CpuReport> take();
 
  private:
+  void add(CpuReport report, bool is_last);
+
   const std::size_t most_;
+  std::uint64_t dropped_ = 0;
   std::mutex mutex_;
   std::vector<CpuReport> reports_;
 };
@@ -55,7 +64,7 @@ struct Launch {
   Launch(const LaunchRequest& launch_request, const HostProgram& host_program, const HostProgram::Entry& host_entry,
          unsigned num_workers);
 
-  /// Whether `request` asks for blocks that run at the same time as others only by luck.
+  /// Of the grid.
   std::uint64_t num_blocks() const noexcept { return num_cohorts * shape.num_blocks; }
 
   const LaunchRequest& request;

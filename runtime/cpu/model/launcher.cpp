@@ -31,6 +31,12 @@ CpuReport misuse(const LaunchRequest& request, std::string_view why) {
           .repeats = 0};
 }
 
+LaunchOutcome refused(const LaunchRequest& request, std::string_view why) {
+  LaunchOutcome outcome;
+  outcome.reports.push_back(misuse(request, why));
+  return outcome;
+}
+
 std::size_t threads_of(const BlockShape& shape) { return std::size_t{shape.num_blocks} * shape.num_threads; }
 
 /// Cohorts that one host thread runs at a time.
@@ -106,7 +112,7 @@ void guarded_work(Launch& launch, const CohortOrder& order, Stacks stacks, Check
     work(launch, order, std::move(stacks), checker);
   } catch (const std::exception& error) {
     launch.abandoned = true;
-    launch.reports.add(misuse(launch.request, error.what()));
+    launch.reports.add_last(misuse(launch.request, error.what()));
   }
   launch.workers.leave();
 }
@@ -130,13 +136,13 @@ void run_workers(Launch& launch, std::vector<Stacks> stacks, Checker* checker) {
 LaunchOutcome run_launch(const LaunchRequest& request, const MakeChecker& make_checker, unsigned host_threads) {
   const auto& program = static_cast<const HostProgram&>(*request.program);
   const HostProgram::Entry* const entry = program.find(request.entry);
-  if (entry == nullptr) return {{misuse(request, fmt::format("the program has no entry '{}'", request.entry))}};
-  if (const std::string why = refusal(request, *entry); !why.empty()) return {{misuse(request, why)}};
+  if (entry == nullptr) return refused(request, fmt::format("the program has no entry '{}'", request.entry));
+  if (const std::string why = refusal(request, *entry); !why.empty()) return refused(request, why);
   const Launch alone(request, program, *entry, 1);
   const std::size_t threads = threads_of(alone.shape) * wave_size(alone);
   auto stacks = take_stacks(count_workers(request, host_threads), threads);
   if (stacks.empty()) {
-    return {{misuse(request, fmt::format("no memory for the stacks of {} threads that run together", threads))}};
+    return refused(request, fmt::format("no memory for the stacks of {} threads that run together", threads));
   }
   Launch launch(request, program, *entry, static_cast<unsigned>(stacks.size()));
   const std::unique_ptr<Checker> checker = request.options.check ? make_checker(request) : nullptr;
@@ -150,7 +156,7 @@ LaunchOutcome launch(const LaunchRequest& request, const MakeChecker& make_check
   try {
     return run_launch(request, make_checker, host_threads);
   } catch (const std::exception& error) {
-    return {{misuse(request, error.what())}};
+    return refused(request, error.what());
   }
 }
 

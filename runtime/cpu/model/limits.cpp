@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include "cpu/check/actors.hpp"
 #include "cpu/model/stacks.hpp"
 
 namespace moegen::cpu {
@@ -66,6 +67,15 @@ std::string check_cluster(const LaunchRequest& request) {
                      request.cluster);
 }
 
+/// The checks number the threads of a launch.
+std::string check_checks(const LaunchRequest& request) {
+  if (!request.options.check) return {};
+  const std::uint64_t blocks = product(request.grid), threads = product(request.block);
+  if (blocks <= kFirstOperation / threads) return {};
+  return fmt::format("{} blocks of {} threads; the checks can tell {} threads of a launch apart", blocks, threads,
+                     kFirstOperation);
+}
+
 std::string check_resident(const LaunchRequest& request) {
   const std::uint64_t together = request.cooperative ? product(request.grid) : request.cluster;
   if (request.cooperative && together > static_cast<std::uint64_t>(std::max(request.num_sms, 0))) {
@@ -85,6 +95,7 @@ std::string refusal(const LaunchRequest& request, const HostProgram::Entry& entr
   if (why.empty()) why = check_shared(request, entry);
   if (why.empty()) why = check_cluster(request);
   if (why.empty()) why = check_resident(request);
+  if (why.empty()) why = check_checks(request);
   return why;
 }
 

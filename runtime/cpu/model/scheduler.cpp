@@ -141,10 +141,19 @@ std::uint64_t Scheduler::random() noexcept {  // splitmix64
 // --- asynchronous operations
 // -------------------------------------------------------------------------------------------
 
-void Scheduler::submit(std::unique_ptr<AsyncOperation> operation) {
+void Scheduler::submit(std::unique_ptr<AsyncOperation> operation, Site site) {
   moved();
-  if (options().async_timing == AsyncTiming::eager) return operation->perform();
+  operation->issuer = performs() ? performing_.back()->issuer
+                                 : AsyncOperation::Issuer{running_, site != 0 ? site : running_->site};
+  if (options().async_timing == AsyncTiming::eager) return perform(std::move(operation));
   operations_.push_back(std::move(operation));
+}
+
+/// The operation is kept beside the stack, which it may leave for good.
+void Scheduler::perform(std::unique_ptr<AsyncOperation> operation) {
+  performing_.push_back(std::move(operation));
+  performing_.back()->perform();
+  performing_.pop_back();
 }
 
 /// The oldest, or any of them.
@@ -153,9 +162,14 @@ void Scheduler::perform_one() {
   if (options().async_timing == AsyncTiming::random) {
     std::swap(operations_.front(), operations_[random() % operations_.size()]);
   }
-  const std::unique_ptr<AsyncOperation> operation = std::move(operations_.front());
+  std::unique_ptr<AsyncOperation> operation = std::move(operations_.front());
   operations_.pop_front();
-  operation->perform();
+  perform(std::move(operation));
+}
+
+/// A host fault in it comes back here: there is no fiber to leave.
+void Scheduler::perform_one_at_home() {
+  if (sigsetjmp(home_escape_, 0) == 0) perform_one();
 }
 
 // --- switching
@@ -198,6 +212,7 @@ void Scheduler::leave_after(const HostFault& fault) noexcept {
   fault_ = fault;
   left_for_good_ = std::exchange(running_, nullptr);
   abandoned_ = true;
+  if (left_for_good_ == nullptr) siglongjmp(home_escape_, 1);
   leave_for_good(home_, nullptr);
 }
 
@@ -266,9 +281,9 @@ void Scheduler::end_running() {
 // ---------------------------------------------------------------------------------------
 
 bool Scheduler::run(std::span<Cohort* const> cohorts, std::uint64_t seed) {
-  prepare(cohorts, seed);
   bool ended = false;
   try {
+    prepare(cohorts, seed);
     ended = loop();
   } catch (const Abandoned&) {
     // what was found is in the launch's reports
@@ -277,6 +292,7 @@ bool Scheduler::run(std::span<Cohort* const> cohorts, std::uint64_t seed) {
   if (sanitizer::kOn && !ended) drain();
   running_ = nullptr;
   operations_.clear();
+  performing_.clear();
   return ended;
 }
 
@@ -318,7 +334,7 @@ bool Scheduler::loop() {
       enter(*next);
     } else if (!progress()) {
       if (live_ == 0) return true;
-      if (!launch_.abandoned) report(describe_deadlock(*this));
+      if (!launch_.abandoned) launch_.reports.add_last(describe_deadlock(*this));
       break;
     }
   }
@@ -336,7 +352,7 @@ void Scheduler::enter(Thread& thread) {
 bool Scheduler::progress() {
   if (wake_reached(nullptr)) return true;
   if (!operations_.empty()) {
-    perform_one();
+    perform_one_at_home();
     return true;
   }
   return !watches_.empty() && launch_.workers.wait_for_others(*this);
@@ -354,19 +370,27 @@ CpuParty Scheduler::party(const Thread& thread, std::string action, Site site) c
 void Scheduler::report(CpuReport report) { launch_.reports.add(std::move(report)); }
 
 void Scheduler::fail(CpuReport report) {
-  this->report(std::move(report));
+  launch_.reports.add_last(std::move(report));
   abandon();
+}
+
+CpuReport Scheduler::report_of(CpuFinding finding, std::string what, Site site, std::string action) const {
+  CpuReport found{.finding = finding, .what = std::move(what), .parties = {}, .repeats = 0};
+  if (performs()) {
+    const AsyncOperation::Issuer& issuer = performing_.back()->issuer;
+    found.parties.push_back(party(*issuer.thread, std::move(action), site != 0 ? site : issuer.site));
+  } else if (running_ != nullptr) {
+    found.parties.push_back(party(*running_, std::move(action), site));
+  }
+  return found;
 }
 
 void Scheduler::report(CpuFinding finding, std::string what, Site site, std::string action) {
-  CpuReport found{.finding = finding, .what = std::move(what), .parties = {}, .repeats = 0};
-  if (running_ != nullptr) found.parties.push_back(party(*running_, std::move(action), site));
-  report(std::move(found));
+  report(report_of(finding, std::move(what), site, std::move(action)));
 }
 
 void Scheduler::fail(CpuFinding finding, std::string what, Site site, std::string action) {
-  report(finding, std::move(what), site, std::move(action));
-  abandon();
+  fail(report_of(finding, std::move(what), site, std::move(action)));
 }
 
 void Scheduler::abandon() {
@@ -378,12 +402,19 @@ void Scheduler::abandon() {
 }
 
 void Scheduler::report_fault() {
+  const char* const stack = left_for_good_ != nullptr ? left_for_good_->stack : nullptr;
+  const bool of_operation = performs();
+  const AsyncOperation::Issuer issuer =
+      of_operation ? performing_.back()->issuer : AsyncOperation::Issuer{left_for_good_, left_for_good_->site};
   CpuReport found{.finding = CpuFinding::fault,
-                  .what = describe_fault(*this, *left_for_good_, fault_),
+                  .what = describe_fault(*this, *issuer.thread, stack, fault_),
                   .parties = {},
                   .repeats = 0};
-  found.parties.push_back(party(*left_for_good_, "ran into it after its last known place", left_for_good_->site));
-  report(std::move(found));
+  found.parties.push_back(party(*issuer.thread,
+                                of_operation ? "issued the operation that ran into it"
+                                             : "ran into it after its last known place",
+                                issuer.site));
+  launch_.reports.add_last(std::move(found));
 }
 
 }  // namespace moegen::cpu

@@ -3,6 +3,7 @@
 // ends, or the schedule takes its turn away; a wait parks it, so a deadlock is known the moment nothing can run.
 #pragma once
 
+#include <csetjmp>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -73,9 +74,17 @@ struct WaitList {
 /// Work that was issued and takes place later: a copy, a tensor core operation.
 class AsyncOperation {
  public:
+  /// Who is told of where it goes wrong.
+  struct Issuer {
+    const Thread* thread = nullptr;
+    Site site = 0;
+  };
+
   virtual ~AsyncOperation() = default;
   /// Does it and completes it (arrives, wakes). Runs on any fiber or on none; must not park.
   virtual void perform() = 0;
+
+  Issuer issuer;  ///< set by Scheduler::submit
 };
 
 /// A thread that waits until a word of memory is large enough.
@@ -137,13 +146,17 @@ class Scheduler {
   void yield();
 
   /// Issues `operation`: performed at once (AsyncTiming::eager), when nothing else can run, in the order of issue
-  /// (late), or at some preemption point, in any order (random).
-  void submit(std::unique_ptr<AsyncOperation> operation);
+  /// (late), or at some preemption point, in any order (random). `site` is where the running thread issues it; one that
+  /// an operation issues has that one's issuer.
+  void submit(std::unique_ptr<AsyncOperation> operation, Site site = 0);
+  /// Whether an operation takes place now.
+  bool performs() const noexcept { return !performing_.empty(); }
 
   /// A random number of this launch's seed.
   std::uint64_t random() noexcept;
 
-  /// Records a finding at the running thread. `fail` abandons the launch.
+  /// Records a finding at the issuer of the operation that takes place, else at the running thread. `fail` abandons the
+  /// launch.
   void report(CpuFinding finding, std::string what, Site site, std::string action);
   [[noreturn]] void fail(CpuFinding finding, std::string what, Site site, std::string action);
   /// The same with more than one side.
@@ -161,7 +174,8 @@ class Scheduler {
   std::span<Cohort* const> cohorts() const noexcept { return cohorts_; }
   const std::vector<Watch>& watches() const noexcept { return watches_; }
 
-  /// Leaves the running fiber for good because of a host fault. Called in a signal handler.
+  /// Leaves the running fiber for good, or the operation that takes place where none runs, because of a host fault.
+  /// Called in a signal handler.
   [[noreturn]] void leave_after(const HostFault& fault) noexcept;
 
  private:
@@ -180,7 +194,9 @@ class Scheduler {
   void let_others_run();
   void all_poll();
   bool polled_for_long();
+  void perform(std::unique_ptr<AsyncOperation> operation);
   void perform_one();
+  void perform_one_at_home();
   bool progress();
   bool wake_reached(const void* word) noexcept;
   void moved() noexcept { polls_ = 0; }
@@ -188,6 +204,7 @@ class Scheduler {
   bool loop();
   void drain();
   void report_fault();
+  CpuReport report_of(CpuFinding finding, std::string what, Site site, std::string action) const;
 
   // NOLINTNEXTLINE(readability-identifier-naming): a private member like the others
   static thread_local Scheduler* current_ __attribute__((tls_model("initial-exec")));
@@ -206,6 +223,8 @@ class Scheduler {
   std::uint64_t polling_since_ = 0;  ///< nanoseconds
   std::uint64_t random_state_ = 0;
   std::deque<std::unique_ptr<AsyncOperation>> operations_;
+  std::vector<std::unique_ptr<AsyncOperation>> performing_;  ///< the innermost last
+  sigjmp_buf home_escape_;  ///< out of an operation that takes place on the host thread's own stack
   std::vector<Watch> watches_;
   Stacks stacks_;
   std::vector<char*> free_stacks_;

@@ -138,7 +138,7 @@ void moegen_cpu_tensor_load(void* shared, const void* tensor_map, const int* coo
   require_barriers(load->targets, load->barrier, call);
   load->actor = CheckedActor("tensor copy to shared memory", site);
   load->actor.set_swizzle(load->tile.span());
-  Scheduler::current().submit(std::move(load));
+  Scheduler::current().submit(std::move(load), site);
 }
 
 void moegen_cpu_tensor_store(const void* tensor_map, const int* coordinates, unsigned int dimensions,
