@@ -428,3 +428,27 @@ TEST_CASE_FIXTURE(Launch, "an operation that outlives its block is told") {
         "misuse: shared+0x40: tensor copy (write) after block 0 has ended; the block must wait for it\n"
         "  block 0, thread 3: tensor copy (write)\n    at line 41\n");
 }
+
+TEST_CASE_FIXTURE(Launch, "an access of no bytes touches nothing") {
+  read(0, output + 1000, 0);
+  write(0, shared[0].bytes + kSharedBytes, 0);
+  CHECK(finding().empty());
+}
+
+TEST_CASE("a set of accesses keeps to its most, and what is purged is given back") {
+  const auto access = [](std::uint32_t actor) { return PastAccess{{actor, 1}, Tag(1, Access::read, Scope::block, 4)}; };
+  AccessSets sets;
+  Cell cell;
+  for (std::uint32_t actor = 0; actor < 500; ++actor) sets.add(cell, access(actor), 50);
+  AccessSet& set = *sets.find(cell);
+  std::size_t count = 0;
+  set.for_each([&](const PastAccess&) { ++count; });
+  CHECK(count == 50);
+  CHECK(set.size() == 50);
+  CHECK(sets.entries() == 50);
+  sets.erase_if(set, [](const PastAccess& past) { return past.epoch.actor % 2 == 0; });
+  CHECK(set.size() < 50);
+  CHECK(sets.entries() == set.size());
+  sets.clear(cell);
+  CHECK(sets.entries() == 0);
+}

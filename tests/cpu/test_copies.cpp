@@ -91,6 +91,41 @@ void expect_too_much(void**) {
   moegen_cpu_mbarrier_init(barrier(), 1, 1);
   moegen_cpu_mbarrier_expect(barrier(), 1 << 20, 2);
 }
+void invalidate_before_the_copy(void**) {
+  alignas(16) static char source[16] = {};
+  moegen_cpu_mbarrier_init(barrier(), 1, 1);
+  moegen_cpu_bulk_load(context().shared, source, 16, barrier(), 2);
+  moegen_cpu_mbarrier_invalidate(barrier(), 3);
+}
+void overwrite_before_the_copy(void**) {
+  alignas(16) static char source[16] = {};
+  moegen_cpu_mbarrier_init(barrier(), 1, 1);
+  moegen_cpu_bulk_load(context().shared, source, 16, barrier(), 2);
+  *barrier() = 0;
+}
+void bring_too_much(void**) {
+  alignas(16) static char source[4096] = {};
+  moegen_cpu_mbarrier_init(barrier(), 2, 1);
+  for (int i = 0; i < 256; ++i) moegen_cpu_bulk_load(context().shared, source, 4096, barrier(), 2);
+}
+// Thread 0 arrives and ends the barrier before thread 1, which it woke, runs.
+void invalidate_under_a_waiter(void**) {
+  if (me() == 0) moegen_cpu_mbarrier_init(barrier(), 1, 1);
+  moegen_cpu_block_sync(0, 0, 1);
+  if (me() == 1) return moegen_cpu_mbarrier_wait(barrier(), 0, 2);
+  cpu::Scheduler::current().yield();
+  moegen_cpu_mbarrier_arrive(barrier(), 1, 0, 3);
+  moegen_cpu_mbarrier_invalidate(barrier(), 4);
+}
+void wait_for_a_peer(void**) {
+  if (context().cluster_rank == 0) moegen_cpu_mbarrier_init(barrier(), 1, 1);
+  moegen_cpu_cluster_arrive(2);
+  moegen_cpu_cluster_wait(2);
+  auto* const first = static_cast<unsigned long*>(moegen_cpu_map_cluster_shared(barrier(), 0, 3));
+  if (context().cluster_rank == 1) moegen_cpu_mbarrier_wait(first, 0, 4);
+  moegen_cpu_cluster_arrive(5);
+  moegen_cpu_cluster_wait(5);
+}
 void count_zero(void**) { moegen_cpu_mbarrier_init(barrier(), 0, 1); }
 void wait_for_nobody(void**) {
   moegen_cpu_mbarrier_init(barrier(), 2, 1);
@@ -153,11 +188,8 @@ void copy_from_nowhere(void**) {
 }
 void tensor_load_from_nowhere(void**) {
   if (me() == 3) {
-    alignas(64) const TensorMap map = encode_for_cpu({.element = TensorElement::uint16,
-                                                      .base = nowhere_to_write(),
-                                                      .dims = {8, 8},
-                                                      .strides = {16},
-                                                      .box = {8, 1}});
+    alignas(64) const TensorMap map = encode_for_cpu(
+        {.element = TensorElement::uint16, .base = nowhere_to_write(), .dims = {8, 8}, .strides = {16}, .box = {8, 1}});
     const int at[] = {0, 0};
     moegen_cpu_mbarrier_init(barrier(), 1, 1);
     moegen_cpu_tensor_load(context().shared, &map, at, 2, barrier(), 0, 5);
@@ -234,6 +266,20 @@ TEST_CASE("wrong use of mbarriers is reported in words") {
         "mbarrier.arrive of the mbarrier at shared+0x1000 of block 0, which something else wrote to: it holds 0x0");
   CHECK(finding(expect_too_much, misuse) ==
         "1048576 bytes are expected at the mbarrier at shared+0x1000 of block 0; at most 1048575 may be");
+  CHECK(finding(invalidate_before_the_copy, misuse) ==
+        "a copy completes on the mbarrier at shared+0x1000 of block 0, which was invalidated");
+  CHECK(text(run(overwrite_before_the_copy, nullptr, 1)) ==
+        "a copy completes on the mbarrier at shared+0x1000 of block 0, which something else wrote to: it holds 0x0\n"
+        "0/0 issued the copy @k.cu:20 in f\n");
+  CHECK(
+      finding(bring_too_much, misuse) ==
+      "copies bring 1048576 bytes more than are expected at the mbarrier at shared+0x1000 of block 0; at most 1048575 "
+      "may be");
+  CHECK(finding(invalidate_under_a_waiter, misuse, 2) ==
+        "mbarrier.try_wait of the mbarrier at shared+0x1000 of block 0, which was not initialised");
+  CHECK(text(HostLaunch(wait_for_a_peer).grid(2).cluster(2).shared(kSharedBytes).run()) ==
+        "mbarrier.try_wait of the mbarrier at shared+0x1000 of block 0, which is another block's; allowed for "
+        "mbarrier.arrive alone\n1/0 mbarrier.try_wait @k.cu:40 in f\n");
   CHECK(finding(count_zero, misuse) == "mbarrier.init with a count of 0; allowed 1 to 1048575");
 }
 

@@ -195,8 +195,9 @@ TEST_CASE("a race between clusters that each pass a barrier of their own") {
     alignas(256) std::uint32_t word[64] = {};
   } words;
   cpu::Buffers buffers;
-  REQUIRE_FALSE(buffers.add({reinterpret_cast<std::uintptr_t>(&words), reinterpret_cast<std::uintptr_t>(&words + 1),
-                             "words"}).has_value());
+  REQUIRE_FALSE(
+      buffers.add({reinterpret_cast<std::uintptr_t>(&words), reinterpret_cast<std::uintptr_t>(&words + 1), "words"})
+          .has_value());
   HostLaunch launch([](void** parameters) {
     const void* const word = parameter<Words>(parameters).word;
     if (my_block() == 0) moegen_cpu_access(word, 4, 4, 1, 1);

@@ -103,3 +103,14 @@ TEST_CASE("numbers as ranges") {
   CHECK(cpu::ranges(std::vector{4u, 5u}) == "4..5");
   CHECK(cpu::ranges(std::vector{0u, 2u, 3u, 4u, 9u}) == "0, 2..4, 9");
 }
+
+TEST_CASE("a deadlock of more groups than are told says so") {
+  HostLaunch launch([](void**) {
+    if (me() != 0) moegen_cpu_block_sync(1, 32, 1);
+  });
+  launch.request.num_sms = 70;
+  const auto reports = launch.grid(70).block(32).cooperative().run();
+  REQUIRE(reports.size() == 1);
+  CHECK(reports[0].parties.size() == 64);
+  CHECK(reports[0].what == "no thread can run: 2170 of 2240 wait, 70 have ended; and 6 more groups");
+}

@@ -34,14 +34,10 @@ void AccessSet::place(const PastAccess& access) {
 void AccessSet::insert(const PastAccess& access, std::size_t most) {
   (is_read(access) ? reads_known_by : atomics_known_by) = 0;
   if (size_ >= most) {
-    PastAccess& replaced = table_[home(access)];
-    reads_ += is_read(access);
-    if (replaced.epoch.time == 0) {
-      ++size_;
-    } else {
-      reads_ -= is_read(replaced);
-    }
-    replaced = access;
+    std::size_t at = home(access);
+    while (table_[at].epoch.time == 0) at = (at + 1) & (table_.size() - 1);
+    reads_ = reads_ + is_read(access) - is_read(table_[at]);
+    table_[at] = access;
     return;
   }
   if (4 * (size_ + 1) > 3 * table_.size()) {

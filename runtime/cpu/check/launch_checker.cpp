@@ -68,6 +68,7 @@ Timeline& LaunchChecker::timeline_of(const Thread& thread) { return actors_.thre
 
 void LaunchChecker::access(Thread& thread, const void* address, std::uint32_t bytes, std::uint32_t alignment,
                            Access kind, Scope scope, Site site) {
+  if (bytes == 0) return;
   const Request request{address_of(address), bytes, Tag(site, kind, scope, bytes), &timeline_of(thread), &thread};
   if (on_stack_of(thread, request.address)) return;
   check(request, alignment);
@@ -78,6 +79,7 @@ void LaunchChecker::access(Thread& thread, const void* address, std::uint32_t by
 
 void LaunchChecker::access(const Actor& actor, const void* address, std::uint32_t bytes, std::uint32_t alignment,
                            Access kind) {
+  if (bytes == 0) return;
   Timeline& who = actors_.operation(actor.block, actor.slot);
   who.used = who.now.time;
   check({address_of(address), bytes, Tag(who.site, kind, Scope::cluster, bytes), &who, nullptr}, alignment);

@@ -101,8 +101,8 @@ void Races::keep(Cell& cell, const Timeline& who, Tag tag, bool is_global) {
 void Races::keep_in_set(Cell& cell, const Timeline& who, Tag tag, bool is_global) {
   if (AccessSet* const set = sets_.find(cell)) {
     if (set->size() >= kWorthPurging && std::has_single_bit(set->size()))
-      set->erase_if(
-          [&](const PastAccess& past) { return same_class(past.tag, tag) && actors_.ordered(who, past.epoch); });
+      sets_.erase_if(
+          *set, [&](const PastAccess& past) { return same_class(past.tag, tag) && actors_.ordered(who, past.epoch); });
   } else if (is_atomic(cell.other.tag.kind())) {
     const PastAccess first = cell.other;
     sets_.note_atomic(cell, actors_.block_of(first.epoch.actor), first.tag.scope());

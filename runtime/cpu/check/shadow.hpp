@@ -29,6 +29,13 @@ class AccessSets {
   AccessSet* find(const Cell& cell) noexcept {
     return cell.other.epoch.actor == kSet ? &sets_[cell.other.epoch.time - 1] : nullptr;
   }
+  /// Removes what `is_gone` says from `set`, which is one of these.
+  template <class Predicate>
+  void erase_if(AccessSet& set, Predicate&& is_gone) {
+    const std::size_t before = set.size();
+    set.erase_if(is_gone);
+    entries_ -= before - set.size();
+  }
   /// Empties what `cell` has beside its write.
   void clear(Cell& cell);
   /// Gives `copy`, a plain copy of a cell, a set of its own.

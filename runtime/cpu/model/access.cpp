@@ -12,7 +12,7 @@ using namespace moegen::cpu;
 void moegen_cpu_access(const void* address, unsigned bytes, unsigned alignment, unsigned kind, unsigned site) {
   Scheduler& scheduler = Scheduler::current();
   Checker* const checker = scheduler.checker();
-  if (checker == nullptr) return;
+  if (checker == nullptr || bytes == 0) return;
   Thread& self = scheduler.running();
   self.site = site;
   const bool writes = kind != 0;

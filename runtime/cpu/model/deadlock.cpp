@@ -129,12 +129,17 @@ CpuReport describe_deadlock(const Scheduler& scheduler) {
                    .what = what_of(scheduler, count),
                    .parties = {},
                    .repeats = 0};
+  std::size_t more = 0;
   for (const Cohort* cohort : scheduler.cohorts()) {
     for (const auto& block : cohort->blocks) {
-      if (report.parties.size() >= kMostParties) return report;
-      add_parties(scheduler, *block, report);
+      if (report.parties.size() < kMostParties) {
+        add_parties(scheduler, *block, report);
+      } else {
+        more += groups_of(*block).size();
+      }
     }
   }
+  if (more != 0) report.what += fmt::format("; and {} more {}", more, more == 1 ? "group" : "groups");
   return report;
 }
 

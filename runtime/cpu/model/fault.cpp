@@ -53,8 +53,8 @@ void pass_on(int signal, siginfo_t* info, void* context) {
 
 void handle(int signal, siginfo_t* info, void* context) {
   Scheduler* const scheduler = Scheduler::current_or_null();
-  const bool of_kernel = info->si_code > 0 && scheduler != nullptr &&
-                         (scheduler->running_or_null() != nullptr || scheduler->performs());
+  const bool of_kernel =
+      info->si_code > 0 && scheduler != nullptr && (scheduler->running_or_null() != nullptr || scheduler->performs());
   if (!of_kernel) return pass_on(signal, info, context);
   scheduler->leave_after({signal, info->si_code, reinterpret_cast<std::uintptr_t>(info->si_addr)});
 }

@@ -62,8 +62,8 @@ void Reports::add(CpuReport report, bool is_last) {
 std::vector<CpuReport> Reports::take() {
   const std::lock_guard lock(mutex_);
   if (dropped_ != 0) {
-    reports_.back().what += fmt::format("; and {} more {}, which max_reports leaves out", dropped_,
-                                        dropped_ == 1 ? "finding" : "findings");
+    reports_.back().what +=
+        fmt::format("; and {} more {}, which max_reports leaves out", dropped_, dropped_ == 1 ? "finding" : "findings");
   }
   return std::exchange(reports_, {});
 }

@@ -14,6 +14,9 @@ std::string name_of(const Block& block, const void* address) {
   return fmt::format("mbarrier at shared+{:#x} of block {}", block.offset_of(address), block.index);
 }
 
+/// What the issuer of a copy did, as findings say it.
+constexpr const char* kCopy = "issued the copy";
+
 [[noreturn]] void misuse(std::string what, Site site, const char* operation) {
   Scheduler::current().fail(CpuFinding::misuse, std::move(what), site, operation);
 }
@@ -33,6 +36,21 @@ Block& block_of_mbarrier(std::uint64_t* address, const char* operation, Site sit
     misuse(fmt::format("{} of an address that 8 does not divide: {}", operation, name_of(*block, address)), site,
            operation);
   return *block;
+}
+
+/// PTX takes a barrier of the thread's own block alone for all but an arrival.
+void require_own(const std::uint64_t* address, const char* operation, Site site) {
+  const Block& own = *Scheduler::current().running().block;
+  if (!own.holds(address))
+    misuse(fmt::format("{} of the {}, which is another block's; allowed for mbarrier.arrive alone", operation,
+                       name_of(*block_that_holds(address), address)),
+           site, operation);
+}
+
+Mbarrier& find_own_mbarrier(std::uint64_t* address, const char* operation, Site site) {
+  Mbarrier& found = find_mbarrier(address, operation, site);
+  require_own(address, operation, site);
+  return found;
 }
 
 /// Tells the checks that the running thread counts in the word.
@@ -101,12 +119,22 @@ Mbarrier& find_mbarrier(std::uint64_t* address, const char* operation, Site site
 void complete_bytes(Block& block, std::uint32_t offset, std::int64_t bytes, const CheckedActor& actor) {
   auto& barriers = async_state(block).mbarriers;
   const auto found = barriers.find(offset);
-  if (found == barriers.end()) return;  // invalidated since; the copy is lost on it
+  std::uint64_t* const address = reinterpret_cast<std::uint64_t*>(block.shared + offset);
+  if (found == barriers.end())
+    misuse(fmt::format("a copy completes on the {}, which was invalidated", name_of(block, address)), 0, kCopy);
   Mbarrier& barrier = found->second;
+  if (*address != barrier.word)
+    misuse(fmt::format("a copy completes on the {}, which something else wrote to: it holds {:#x}",
+                       name_of(block, address), *address),
+           0, kCopy);
   actor.count(barrier.address);
   auto word = MbarrierWord::from(barrier.word);
   actor.release(barrier.phase_object(word.phase));
   word.bytes = word.bytes - bytes;
+  if (word.bytes < -kMostBytes)
+    misuse(fmt::format("copies bring {} bytes more than are expected at the {}; at most {} may be", -word.bytes,
+                       name_of(block, address), kMostBytes),
+           0, kCopy);
   advance(barrier, word);
 }
 
@@ -121,6 +149,7 @@ void moegen_cpu_mbarrier_init(unsigned long* barrier, unsigned int count, unsign
   Scheduler& scheduler = Scheduler::current();
   scheduler.preemption_point();
   Block& block = block_of_mbarrier(barrier, kOperation, site);
+  require_own(barrier, kOperation, site);
   if (count == 0 || count > kMostArrivals)
     misuse(fmt::format("mbarrier.init with a count of {}; allowed 1 to {}", count, kMostArrivals), site, kOperation);
   const auto [entry, is_new] = async_state(block).mbarriers.try_emplace(block.offset_of(barrier));
@@ -140,7 +169,7 @@ void moegen_cpu_mbarrier_invalidate(unsigned long* barrier, unsigned int site) {
   constexpr const char* kOperation = "mbarrier.inval";
   Scheduler& scheduler = Scheduler::current();
   scheduler.preemption_point();
-  Mbarrier& found = find_mbarrier(barrier, kOperation, site);
+  Mbarrier& found = find_own_mbarrier(barrier, kOperation, site);
   if (!found.waiters.empty())
     misuse(fmt::format("mbarrier.inval of a barrier that threads wait for: {}",
                        name_of(*block_that_holds(barrier), barrier)),
@@ -171,7 +200,7 @@ void moegen_cpu_mbarrier_arrive(unsigned long* barrier, unsigned int count, unsi
 void moegen_cpu_mbarrier_expect(unsigned long* barrier, unsigned int bytes, unsigned int site) {
   constexpr const char* kOperation = "mbarrier.expect_tx";
   Scheduler::current().preemption_point();
-  Mbarrier& found = find_mbarrier(barrier, kOperation, site);
+  Mbarrier& found = find_own_mbarrier(barrier, kOperation, site);
   check_count(barrier, site);
   auto word = MbarrierWord::from(found.word);
   expect_bytes(found, word, bytes, kOperation, site);
@@ -182,7 +211,7 @@ void moegen_cpu_mbarrier_wait(unsigned long* barrier, unsigned int parity, unsig
   constexpr const char* kOperation = "mbarrier.try_wait";
   Scheduler& scheduler = Scheduler::current();
   scheduler.preemption_point();
-  Mbarrier& found = find_mbarrier(barrier, kOperation, site);
+  Mbarrier& found = find_own_mbarrier(barrier, kOperation, site);
   check_count(barrier, site);
   if (!has_completed(found, parity)) {
     Wait wait{.operation = kOperation,
@@ -192,14 +221,15 @@ void moegen_cpu_mbarrier_wait(unsigned long* barrier, unsigned int parity, unsig
               .describe = describe_wait};
     scheduler.park(found.waiters, wait);  // woken when the phase completes; another completion needs this thread's own
   }
-  acquire_phase(found, parity);
+  // Others ran while this one waited: the barrier must not have ended under it.
+  acquire_phase(find_own_mbarrier(barrier, kOperation, site), parity);
 }
 
 unsigned int moegen_cpu_mbarrier_test(unsigned long* barrier, unsigned int parity, unsigned int site) {
   constexpr const char* kOperation = "mbarrier.test_wait";
   Scheduler& scheduler = Scheduler::current();
   scheduler.preemption_point();
-  Mbarrier& found = find_mbarrier(barrier, kOperation, site);
+  Mbarrier& found = find_own_mbarrier(barrier, kOperation, site);
   check_count(barrier, site);
   if (!has_completed(found, parity)) {
     scheduler.yield();

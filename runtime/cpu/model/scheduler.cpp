@@ -143,8 +143,8 @@ std::uint64_t Scheduler::random() noexcept {  // splitmix64
 
 void Scheduler::submit(std::unique_ptr<AsyncOperation> operation, Site site) {
   moved();
-  operation->issuer = performs() ? performing_.back()->issuer
-                                 : AsyncOperation::Issuer{running_, site != 0 ? site : running_->site};
+  operation->issuer =
+      performs() ? performing_.back()->issuer : AsyncOperation::Issuer{running_, site != 0 ? site : running_->site};
   if (options().async_timing == AsyncTiming::eager) return perform(std::move(operation));
   operations_.push_back(std::move(operation));
 }
@@ -410,10 +410,9 @@ void Scheduler::report_fault() {
                   .what = describe_fault(*this, *issuer.thread, stack, fault_),
                   .parties = {},
                   .repeats = 0};
-  found.parties.push_back(party(*issuer.thread,
-                                of_operation ? "issued the operation that ran into it"
-                                             : "ran into it after its last known place",
-                                issuer.site));
+  found.parties.push_back(party(
+      *issuer.thread, of_operation ? "issued the operation that ran into it" : "ran into it after its last known place",
+      issuer.site));
   launch_.reports.add_last(std::move(found));
 }
 
