@@ -79,8 +79,9 @@ static void bad_options(const char* folder) {
   options = scratch_options(folder);
   options.cpu_check = MOEGEN_ON;
   CHECK(moegen_engine_create(&options, &engine) == MOEGEN_ERROR_CONFIG);
-  CHECK_ERROR("moegen_engine_create: options.cpu_check, cpu_schedule_seed or cpu_arch is set; allowed with options.target "
-              "2 (cpu)");
+  CHECK_ERROR(
+      "moegen_engine_create: options.cpu_check, cpu_schedule_seed or cpu_arch is set; allowed with options.target "
+      "2 (cpu)");
   /* A caller that was compiled with the first version of the struct. */
   options = scratch_options(folder);
   options.struct_size = offsetof(moegen_options, target);
