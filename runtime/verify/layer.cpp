@@ -15,6 +15,7 @@
 #include "verify/indices_problem.hpp"
 #include "verify/random.hpp"
 #include "verify/scale.hpp"
+#include "verify/schedules.hpp"
 
 namespace moegen::verify {
 namespace {
@@ -57,14 +58,6 @@ double cpu_us(const Kernel& kernel, const void* args, std::size_t bytes, int fam
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// The kernel under every schedule asked for.
-std::vector<Kernel> scheduled(const Kernel& kernel, const LayerOptions& options) {
-  if (kernel.target() != Target::cpu || options.schedules.empty()) return {kernel};
-  std::vector<Kernel> all;
-  for (const CpuOptions& schedule : options.schedules) all.push_back(with_schedule(kernel, schedule));
-  return all;
-}
-
 /// Runs, times and compares; what the kernel does wrong goes into the row.
 template <class Args, class Problem>
 LayerRow run_row(const Kernel& kernel, const Args& args, const Problem& problem, const std::string& checked) {
@@ -98,7 +91,7 @@ void run_kernels(Engine& engine, const Config& config, const LayerOptions& optio
   const std::vector<std::int64_t> ids = routed_ids(fields, options);
   const Kernel group = engine.get(config, "create_indices"), combine = engine.get(config, "finalize");
   const IndicesProblem indices(group, config, ids);
-  report.rows.push_back(run_schedules(scheduled(group, options), indices.args(), indices,
+  report.rows.push_back(run_schedules(with_schedules(group, options.schedules), indices.args(), indices,
                                       fmt::format("{} pairs, every table, exactly", ids.size())));
   if (report.failed()) return;
   const reference::Indices& want = indices.want();
@@ -107,7 +100,7 @@ void run_kernels(Engine& engine, const Config& config, const LayerOptions& optio
                              {.seed = options.seed});
   finalize::Args args = sums.args();
   args.restore = indices.args().restore_token_order;
-  report.rows.push_back(run_schedules(scheduled(combine, options), args, sums,
+  report.rows.push_back(run_schedules(with_schedules(combine, options.schedules), args, sums,
                                       fmt::format("{} x {} sums, within half an ulp and the bound of float32 sums",
                                                   options.num_tokens, fields.expert_hidden)));
 }

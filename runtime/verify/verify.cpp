@@ -16,6 +16,7 @@
 #include "verify/finalize_case.hpp"
 #include "verify/indices_case.hpp"
 #include "verify/scale.hpp"
+#include "verify/schedules.hpp"
 
 namespace moegen::verify {
 namespace {
@@ -81,9 +82,10 @@ struct Failure {
   std::string line, details;
 };
 
-std::string describe(const CpuOptions& schedule) {
-  if (schedule.schedule == Schedule::fair) return "";
-  return fmt::format(" (chaos, seed {})", schedule.seed);
+/// What to add to a failure's text under schedule `index` of those asked for; "" under the engine's own.
+std::string describe(const Options& options, std::size_t index) {
+  if (index >= options.schedules.size() || options.schedules[index].schedule == Schedule::fair) return "";
+  return fmt::format(" (chaos, seed {})", options.schedules[index].seed);
 }
 
 /// Runs one case under one schedule.
@@ -98,26 +100,15 @@ std::optional<Failure> attempt(const Kernel& kernel, const Config& config, const
   }
 }
 
-using Schedules = std::vector<std::pair<Kernel, std::string>>;
-
-/// The kernel under every schedule asked for, and what to add to a failure's text.
-Schedules schedules_of(const Kernel& kernel, const Options& options) {
-  if (kernel.target() != Target::cpu || options.schedules.empty()) return {{kernel, ""}};
-  Schedules all;
-  for (const CpuOptions& schedule : options.schedules)
-    all.emplace_back(with_schedule(kernel, schedule), describe(schedule));
-  return all;
-}
-
 bool is_over(std::optional<Clock::time_point> end) { return end && Clock::now() > *end; }
 
 /// Runs one case under all schedules and counts it; false if the time ended before all of them were run.
 template <class Case>
-bool run_schedules(const Job& job, const Schedules& kernels, const Case& c, std::optional<Clock::time_point> end,
-                   KernelVerdict& verdict) {
-  for (const auto& [kernel, suffix] : kernels) {
+bool run_schedules(const Job& job, const std::vector<Kernel>& kernels, const Case& c,
+                   std::optional<Clock::time_point> end, KernelVerdict& verdict) {
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
     if (is_over(end)) return false;
-    auto failure = attempt(kernel, job.config, c, suffix);
+    auto failure = attempt(kernels[i], job.config, c, describe(job.options, i));
     if (!failure) continue;
     if (verdict.failed++ == 0) {
       verdict.first_failure = std::move(failure->line);
@@ -132,7 +123,7 @@ bool run_schedules(const Job& job, const Schedules& kernels, const Case& c, std:
 template <class Case>
 KernelVerdict run_cases(const Job& job, const std::string& name, const std::vector<Case>& cases,
                         std::optional<Clock::time_point> end) {
-  const Schedules kernels = schedules_of(job.engine.get(job.config, name), job.options);
+  const std::vector<Kernel> kernels = with_schedules(job.engine.get(job.config, name), job.options.schedules);
   KernelVerdict verdict;
   verdict.kernel = name;
   for (std::size_t i = 0; i < cases.size(); ++i) {

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The schedules that every kernel is run under on the CPU target: fair, and chaos with eight seeds.
+// The schedules that every kernel is run under on the CPU target: fair, and chaos with eight seeds; and a case under
+// them.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include <doctest/doctest.h>
+
 #include <moegen/cpu_target.hpp>
 #include <moegen/engine.hpp>
+
+#include "verify/finalize_case.hpp"
+#include "verify/indices_case.hpp"
 
 namespace moegen::test {
 
@@ -37,6 +43,23 @@ inline Engine checked_engine(const char* arch = "sm_90a", int num_sms = 16) {
   options.cpu.arch = arch;
   options.cpu.num_sms = num_sms;
   return Engine(options);
+}
+
+/// `kernel` of `config` on the case, under each of `schedules`; what goes wrong fails the test with its report.
+template <class Case>
+void check_case(Engine& engine, const Config& config, const char* name, const Case& c,
+                const std::vector<CpuOptions>& schedules) {
+  CAPTURE(config.to_json());
+  const Kernel kernel = engine.get(config, name);
+  for (const CpuOptions& schedule : schedules) {
+    CAPTURE(schedule.seed);
+    try {
+      const auto wrong = verify::run_case(with_schedule(kernel, schedule), config, c);
+      CHECK_MESSAGE(!wrong, (wrong ? *wrong : ""));
+    } catch (const KernelError& error) {
+      FAIL_CHECK(error.text());
+    }
+  }
 }
 
 }  // namespace moegen::test

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The shipped kernels under the checks: as they are they raise nothing, whatever the schedule; with one edit of their
 // templates the checks find it at its line.
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +16,7 @@
 #include <moegen/source.hpp>
 
 #include "support/cpu_text.hpp"
+#include "support/edited_templates.hpp"
 #include "support/report_place.hpp"
 #include "verify/finalize_case.hpp"
 #include "verify/indices_case.hpp"
@@ -128,37 +126,6 @@ const std::vector<Edit>& finalize_edits() {
 constexpr std::string_view kConfig = R"({"moegen": 1, "name": "seeded", "hidden": 512, "intermediate": 64,
     "num_experts": 200, "top_k": 6, "router": {"scoring": "softmax"}, "finalize": {"output": "float32"}})";
 
-std::string read(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-std::filesystem::path templates() {
-  return std::filesystem::exists("templates/core/types.cuh") ? "templates" : MOEGEN_SOURCE_DIR "/templates";
-}
-
-/// A copy of the templates with `edit` in it, gone at the end.
-class EditedTemplates {
- public:
-  explicit EditedTemplates(const Edit& edit)
-      : path_(std::filesystem::temp_directory_path() / ("moegen-edited-" + std::to_string(getpid()))) {
-    std::filesystem::remove_all(path_);
-    std::filesystem::copy(templates(), path_, std::filesystem::copy_options::recursive);
-    std::string text = read(path_ / edit.file);
-    const std::size_t at = text.find(edit.right);
-    REQUIRE_MESSAGE(at != std::string::npos, edit.name);  // the template changed: seed the bug anew
-    text.replace(at, edit.right.size(), edit.wrong);
-    std::ofstream(path_ / edit.file, std::ios::binary) << text;
-  }
-  ~EditedTemplates() { std::filesystem::remove_all(path_); }
-  EditedTemplates(const EditedTemplates&) = delete;
-  EditedTemplates& operator=(const EditedTemplates&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
 CpuOptions fair() { return {.check = true}; }
 
 CpuOptions chaos(std::uint64_t seed) {
@@ -198,7 +165,7 @@ using RunKernel = void (*)(const Kernel& kernel, const Config& config, std::int6
 
 void check_edit(const Edit& edit, const char* name, RunKernel run) {
   const Config config = Config::from_json(kConfig);
-  const EditedTemplates edited(edit);
+  const test::EditedTemplates edited(edit);
   const std::string text =
       emit_source(make_plan(config, name, find_arch(edit.arch)), Templates::from_directory(edited.path())).text;
   Engine engine = make_engine(edited.path(), edit.arch);
@@ -223,7 +190,7 @@ TEST_CASE("create_indices raises nothing as a block, a cluster and a grid") {
   const Config config = Config::from_json(kConfig);
   // That 2000 pairs take a cluster, and 7000 a grid where there are no clusters, the edits below show.
   for (const Team& team : {Team{"sm_90a", 11}, Team{"sm_90a", 1000}, Team{"sm_90a", 2000}, Team{"sm_80", 7000}}) {
-    Engine engine = make_engine(templates(), team.arch);
+    Engine engine = make_engine(test::templates(), team.arch);
     const Kernel kernel = engine.get(config, "create_indices");
     for (std::uint64_t seed = 0; seed <= (team.num_pairs < 7000 ? 8u : 2u); ++seed) {  // a grid takes half a second
       const Kernel scheduled = with_schedule(kernel, seed == 0 ? fair() : chaos(seed));
@@ -235,7 +202,7 @@ TEST_CASE("create_indices raises nothing as a block, a cluster and a grid") {
 
 TEST_CASE("finalize raises nothing") {
   const Config config = Config::from_json(kConfig);
-  Engine engine = make_engine(templates());
+  Engine engine = make_engine(test::templates());
   const Kernel kernel = engine.get(config, "finalize");
   for (std::uint64_t seed = 0; seed <= 8; ++seed) {
     const Kernel scheduled = with_schedule(kernel, seed == 0 ? fair() : chaos(seed));

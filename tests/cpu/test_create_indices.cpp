@@ -2,30 +2,16 @@
 // create_indices on the CPU target: the table of tests/gpu under every schedule, with every check on.
 #include <doctest/doctest.h>
 
-#include <moegen/error.hpp>
-
 #include "cpu/schedules.hpp"
 #include "support/indices_table.hpp"
-#include "verify/indices_case.hpp"
 
 using namespace moegen;
 
 namespace {
 
-/// The kernel of the case under `schedules`; what goes wrong fails the test with its report.
 void check_case(Engine& engine, const Config& config, const verify::IndicesCase& c,
                 const std::vector<CpuOptions>& schedules) {
-  CAPTURE(config.to_json());
-  const Kernel kernel = engine.get(config, "create_indices");
-  for (const CpuOptions& schedule : schedules) {
-    CAPTURE(schedule.seed);
-    try {
-      const auto wrong = verify::run_case(with_schedule(kernel, schedule), config, c);
-      CHECK_MESSAGE(!wrong, (wrong ? *wrong : ""));
-    } catch (const KernelError& error) {
-      FAIL_CHECK(error.text());
-    }
-  }
+  test::check_case(engine, config, "create_indices", c, schedules);
 }
 
 // P beyond 2,500 would take minutes.

@@ -3,11 +3,8 @@
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
-#include <moegen/error.hpp>
-
 #include "cpu/schedules.hpp"
 #include "support/finalize_table.hpp"
-#include "verify/finalize_case.hpp"
 #include "verify/scale.hpp"
 
 using namespace moegen;
@@ -16,18 +13,7 @@ namespace {
 
 void check_case(Engine& engine, const Config& full, const verify::FinalizeCase& c,
                 const std::vector<CpuOptions>& schedules) {
-  const Config config = verify::scaled_for_cpu(full).config;
-  CAPTURE(config.to_json());
-  const Kernel kernel = engine.get(config, "finalize");
-  for (const CpuOptions& schedule : schedules) {
-    CAPTURE(schedule.seed);
-    try {
-      const auto wrong = verify::run_case(with_schedule(kernel, schedule), config, c);
-      CHECK_MESSAGE(!wrong, (wrong ? *wrong : ""));
-    } catch (const KernelError& error) {
-      FAIL_CHECK(error.text());
-    }
-  }
+  test::check_case(engine, verify::scaled_for_cpu(full).config, "finalize", c, schedules);
 }
 
 // Widths are those that narrow rows have; more tokens and rows gigabytes apart are tests/gpu's: they would take minutes

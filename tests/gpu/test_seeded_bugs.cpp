@@ -2,17 +2,15 @@
 // Kernels with one seeded bug each: the cases of verify must catch every one, or they catch nothing.
 #include <array>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <string_view>
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <moegen/engine.hpp>
 
 #include "gpu/device_test.hpp"
+#include "support/edited_templates.hpp"
 #include "verify/finalize_case.hpp"
 #include "verify/indices_case.hpp"
 
@@ -60,36 +58,6 @@ constexpr std::array<Bug, 5> kFinalizeBugs = {{
 constexpr std::string_view kConfig = R"({"moegen": 1, "name": "seeded", "hidden": 2048, "intermediate": 64,
     "num_experts": 200, "top_k": 6, "router": {"scoring": "softmax"}, "finalize": {"output": "float32"}})";
 
-std::string read(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-// The templates of this tree: of the folder the tests run in, where they were built elsewhere.
-std::filesystem::path templates() {
-  return std::filesystem::exists("templates/core/types.cuh") ? "templates" : MOEGEN_SOURCE_DIR "/templates";
-}
-
-// A copy of the templates with `bug` in it, gone at the end.
-class SeededTemplates {
- public:
-  explicit SeededTemplates(const Bug& bug)
-      : path_(std::filesystem::temp_directory_path() / ("moegen-seeded-" + std::to_string(getpid()))) {
-    std::filesystem::remove_all(path_);
-    std::filesystem::copy(templates(), path_, std::filesystem::copy_options::recursive);
-    std::string text = read(path_ / bug.file);
-    const std::size_t at = text.find(bug.right);
-    REQUIRE_MESSAGE(at != std::string::npos, bug.name);  // the template changed: seed the bug anew
-    text.replace(at, bug.right.size(), bug.wrong);
-    std::ofstream(path_ / bug.file, std::ios::binary) << text;
-  }
-  ~SeededTemplates() { std::filesystem::remove_all(path_); }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
 Engine seeded_engine(const std::filesystem::path& directory) {
   EngineOptions options = EngineOptions::from_environment();
   options.cache_dir.clear();
@@ -113,8 +81,8 @@ bool finalize_caught(const Kernel& kernel, const Config& config) {
 }  // namespace
 
 TEST_CASE("every seeded bug has its place in the templates") {
-  for (const Bug& bug : kIndicesBugs) SeededTemplates{bug};
-  for (const Bug& bug : kFinalizeBugs) SeededTemplates{bug};
+  for (const Bug& bug : kIndicesBugs) test::EditedTemplates{bug};
+  for (const Bug& bug : kFinalizeBugs) test::EditedTemplates{bug};
 }
 
 TEST_CASE("seeded bugs of create_indices are caught") {
@@ -122,11 +90,11 @@ TEST_CASE("seeded bugs of create_indices are caught") {
   const cuda::PrimaryContext context;
   const Config config = Config::from_json(kConfig);
   for (const Bug& bug : kIndicesBugs) {
-    const SeededTemplates seeded(bug);
+    const test::EditedTemplates seeded(bug);
     Engine engine = seeded_engine(seeded.path());
     CHECK_MESSAGE(indices_caught(engine.get(config, "create_indices"), config), bug.name);
   }
-  Engine right = seeded_engine(templates());
+  Engine right = seeded_engine(test::templates());
   CHECK_FALSE(indices_caught(right.get(config, "create_indices"), config));
 }
 
@@ -135,10 +103,10 @@ TEST_CASE("seeded bugs of finalize are caught") {
   const cuda::PrimaryContext context;
   const Config config = Config::from_json(kConfig);
   for (const Bug& bug : kFinalizeBugs) {
-    const SeededTemplates seeded(bug);
+    const test::EditedTemplates seeded(bug);
     Engine engine = seeded_engine(seeded.path());
     CHECK_MESSAGE(finalize_caught(engine.get(config, "finalize"), config), bug.name);
   }
-  Engine right = seeded_engine(templates());
+  Engine right = seeded_engine(test::templates());
   CHECK_FALSE(finalize_caught(right.get(config, "finalize"), config));
 }

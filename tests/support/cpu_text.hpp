@@ -31,8 +31,8 @@ inline const cpu::Target& cpu_target() {
 class CpuText {
  public:
   /// Throws: runtime_error with the compiler's messages.
-  CpuText(const std::string& text, const std::string& file_name, const Arch& arch, std::vector<std::string> entries,
-          bool check = false)
+  CpuText(const std::string& text, const std::string& file_name, const Arch& arch,
+          const std::vector<std::string>& entries, bool check = false)
       : arch_(arch), check_(check) {
     const cpu::CompiledObject compiled = cpu_target().compile(
         {.source = text, .file_name = file_name, .arch = arch, .entries = entries, .check = check});
