@@ -13,6 +13,7 @@
 
 #include <moegen/args/create_indices.h>
 #include <moegen/args/finalize.h>
+#include <moegen/args/grouped_matmul.h>
 #include <moegen/engine.hpp>
 #include <moegen/error.hpp>
 
@@ -35,6 +36,7 @@ using moegen::ErrorCode;
 // One layout seen from two languages.
 using IndicesArgs = moegen::create_indices::Args;
 using FinalizeArgs = moegen::finalize::Args;
+using MatmulArgs = moegen::grouped_matmul::Args;
 static_assert(sizeof(moegen_create_indices_args) == sizeof(IndicesArgs));
 static_assert(offsetof(moegen_create_indices_args, restore_token_order) == offsetof(IndicesArgs, restore_token_order));
 static_assert(offsetof(moegen_create_indices_args, workspace) == offsetof(IndicesArgs, workspace));
@@ -45,6 +47,12 @@ static_assert(offsetof(moegen_finalize_args, weights) == offsetof(FinalizeArgs, 
 static_assert(offsetof(moegen_finalize_args, bias) == offsetof(FinalizeArgs, bias));
 static_assert(offsetof(moegen_finalize_args, inputs) == offsetof(FinalizeArgs, inputs));
 static_assert(offsetof(moegen_finalize_args, num_tokens) == offsetof(FinalizeArgs, num_tokens));
+static_assert(sizeof(moegen_grouped_matmul_args) == sizeof(MatmulArgs));
+static_assert(MOEGEN_GROUPED_MATMUL_MAX_INPUTS == moegen::grouped_matmul::kMaxInputs);
+static_assert(offsetof(moegen_grouped_matmul_args, b_scales) == offsetof(MatmulArgs, b_scales));
+static_assert(offsetof(moegen_grouped_matmul_args, order) == offsetof(MatmulArgs, order));
+static_assert(offsetof(moegen_grouped_matmul_args, num_rows) == offsetof(MatmulArgs, num_rows));
+static_assert(offsetof(moegen_grouped_matmul_args, num_active_experts) == offsetof(MatmulArgs, num_active_experts));
 
 constexpr int status_of(ErrorCode code) { return static_cast<int>(code) + 1; }
 static_assert(status_of(ErrorCode::config) == MOEGEN_ERROR_CONFIG);

@@ -147,6 +147,29 @@ typedef struct moegen_finalize_args {
   int64_t num_tokens;                             /* T */
 } moegen_finalize_args;
 
+#define MOEGEN_GROUPED_MATMUL_MAX_INPUTS 8
+
+typedef struct moegen_grouped_matmul_args {
+  void* c;                   /* out [R, C] */
+  void* c_scales;            /* out scales of a quantised c, else null */
+  const void* a;             /* in  [R, K], or [T, K] where the plan gathers */
+  const void* b;             /* in  [E, N, K] */
+  const void* a_scales;      /* in  null without a scheme; tensor [1], rowwise [R], block128 [R, ceil(K / 128)] */
+  const void* b_scales;      /* in  null without a scheme; tensor [1], rowwise [E, N], block128 [E, ., ceil(K / 128)] */
+  const uint32_t* a_offsets; /* in  [G + 1] first row of each group, any start */
+  const int32_t* expert_ids; /* in  [G] expert of each group, -1: none */
+  const void* bias;          /* in  [E, N]; only with experts.bias */
+  const float* limits;       /* in  [E]; only with activation.limit_per_expert, fused */
+  const uint32_t* order;     /* in  [R] pair indices; only where the plan gathers */
+  const void* inputs[MOEGEN_GROUPED_MATMUL_MAX_INPUTS]; /* in  named inputs of the epilogue */
+  int64_t num_rows;                                     /* R, an upper bound */
+  int64_t num_groups;                                   /* G */
+  int64_t a_scales_stride;           /* scale_layout column: elements between blocks of K; 0: R, rounded up */
+  int64_t c_scales_stride;           /* the same for c_scales */
+  int64_t max_num_tokens_per_expert; /* a hint; -1: unknown */
+  int64_t num_active_experts;        /* a hint; -1: unknown */
+} moegen_grouped_matmul_args;
+
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
