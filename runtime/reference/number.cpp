@@ -18,6 +18,7 @@ struct Format {
 };
 
 Format format_of(Dtype dtype) {
+  if (dtype == Dtype::float8_e4m3fn) return {4, 3};
   if (dtype == Dtype::bfloat16) return {8, 7};
   if (dtype == Dtype::float16) return {5, 10};
   return {8, 23};
@@ -65,6 +66,47 @@ const std::array<double, 65536>& float16_values() {
   return values;
 }
 
+// float8_e4m3fn is IEEE-like with bias 7, but has no infinity: its last exponent holds numbers up to 448 and one NaN.
+constexpr double kLargestE4m3 = 448;
+
+double decode_e4m3(std::uint8_t bits) {
+  const int exponent = bits >> 3 & 15, fraction = bits & 7;
+  const double sign = bits & 0x80 ? -1.0 : 1.0;
+  if ((bits & 0x7F) == 0x7F) return std::nan("");
+  if (exponent == 0) return sign * std::ldexp(fraction, -9);
+  return sign * std::ldexp(fraction + 8, exponent - 10);
+}
+
+std::uint8_t encode_e4m3(double value) {
+  if (std::isnan(value)) return 0x7F;
+  const int sign = std::signbit(value) ? 0x80 : 0;
+  const double magnitude = std::min(std::abs(value), kLargestE4m3), step = ulp({4, 3}, magnitude);
+  const double rounded = std::nearbyint(magnitude / step) * step;
+  if (rounded < std::ldexp(1.0, -6)) return static_cast<std::uint8_t>(sign | static_cast<int>(std::ldexp(rounded, 9)));
+  const int exponent = std::ilogb(rounded), fraction = static_cast<int>(std::ldexp(rounded, 3 - exponent)) & 7;
+  return static_cast<std::uint8_t>(sign | (exponent + 7) << 3 | fraction);
+}
+
+double decode_e8m0(std::uint8_t bits) { return bits == 0xFF ? std::nan("") : std::ldexp(1.0, bits - 127); }
+
+std::uint8_t encode_e8m0(double value) {
+  if (std::isnan(value)) return 0xFF;
+  if (std::isinf(value)) return 0xFE;
+  if (value == 0) return 0;
+  const int below = std::ilogb(value);
+  const int exponent = std::ldexp(1.0, below) < std::abs(value) ? below + 1 : below;
+  return static_cast<std::uint8_t>(std::clamp(exponent + 127, 0, 0xFE));
+}
+
+const std::array<double, 256>& e4m3_values() {
+  static const std::array<double, 256> values = [] {
+    std::array<double, 256> all{};
+    for (std::size_t bits = 0; bits < all.size(); ++bits) all[bits] = decode_e4m3(static_cast<std::uint8_t>(bits));
+    return all;
+  }();
+  return values;
+}
+
 template <class T>
 T read(const void* data, std::size_t index) {
   T value;
@@ -81,6 +123,8 @@ void write(void* data, std::size_t index, T value) {
 
 double load(Dtype dtype, const void* data, std::size_t index) {
   if (dtype == Dtype::float32) return read<float>(data, index);
+  if (dtype == Dtype::float8_e4m3fn) return e4m3_values()[read<std::uint8_t>(data, index)];
+  if (dtype == Dtype::float8_e8m0fnu) return decode_e8m0(read<std::uint8_t>(data, index));
   const auto bits = read<std::uint16_t>(data, index);
   if (dtype == Dtype::bfloat16) return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
   return float16_values()[bits];
@@ -88,6 +132,8 @@ double load(Dtype dtype, const void* data, std::size_t index) {
 
 void store(Dtype dtype, void* data, std::size_t index, double value) {
   if (dtype == Dtype::float32) return write(data, index, static_cast<float>(value));
+  if (dtype == Dtype::float8_e4m3fn) return write(data, index, encode_e4m3(value));
+  if (dtype == Dtype::float8_e8m0fnu) return write(data, index, encode_e8m0(value));
   write(data, index, encode16(format_of(dtype), value));
 }
 

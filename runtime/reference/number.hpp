@@ -9,10 +9,11 @@
 
 namespace moegen::reference {
 
-/// Element `index` of a tensor of float32, bfloat16 or float16, exactly.
+/// Element `index` of a tensor of float32, bfloat16, float16, float8_e4m3fn or float8_e8m0fnu, exactly.
 double load(Dtype dtype, const void* data, std::size_t index);
 
-/// Stores `value` rounded to nearest even; NaN becomes the canonical NaN.
+/// Stores `value` rounded to nearest even; NaN becomes the canonical NaN. float8_e4m3fn saturates at 448. A scale in
+/// float8_e8m0fnu becomes the least power of two that is no smaller, from 2^-127 to 2^127.
 void store(Dtype dtype, void* data, std::size_t index, double value);
 
 /// Half the distance between neighbouring numbers of `dtype` at `value`: the largest error of one rounding.

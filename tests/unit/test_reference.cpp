@@ -83,6 +83,49 @@ TEST_CASE("bfloat16 rounds to nearest even") {
   CHECK(bits == 0x7FFF);
 }
 
+TEST_CASE("float8_e4m3fn rounds to nearest even and saturates") {
+  const auto code = [](double value) {
+    std::uint8_t bits = 0;
+    reference::store(Dtype::float8_e4m3fn, &bits, 0, value);
+    return int{bits};
+  };
+  for (int bits = 0; bits < 256; ++bits) {
+    const auto byte = static_cast<std::uint8_t>(bits);
+    const double value = reference::load(Dtype::float8_e4m3fn, &byte, 0);
+    if ((bits & 0x7F) == 0x7F)
+      CHECK(std::isnan(value));
+    else
+      CHECK(code(value) == bits);
+    if ((bits & 0x7F) >= 0x7E) continue;
+    const auto above = static_cast<std::uint8_t>(bits + 1);  // a tie goes to the even code
+    CHECK(code((value + reference::load(Dtype::float8_e4m3fn, &above, 0)) / 2) == (bits % 2 == 0 ? bits : bits + 1));
+  }
+  CHECK(code(448) == 0x7E);
+  CHECK(code(1e9) == 0x7E);
+  CHECK(code(-HUGE_VAL) == 0xFE);
+  CHECK(code(std::nan("")) == 0x7F);
+  CHECK(code(std::ldexp(1.0, -9)) == 1);
+  CHECK(code(std::ldexp(1.0, -10)) == 0);
+  CHECK(reference::half_ulp(Dtype::float8_e4m3fn, 1.0) == 0.0625);
+}
+
+TEST_CASE("float8_e8m0fnu rounds up to a power of two") {
+  const auto code = [](double value) {
+    std::uint8_t bits = 0;
+    reference::store(Dtype::float8_e8m0fnu, &bits, 0, value);
+    return int{bits};
+  };
+  for (int bits = 0; bits < 255; ++bits) {
+    const auto byte = static_cast<std::uint8_t>(bits);
+    CHECK(reference::load(Dtype::float8_e8m0fnu, &byte, 0) == std::ldexp(1.0, bits - 127));
+    CHECK(code(std::ldexp(1.0, bits - 127)) == bits);
+    if (bits < 254) CHECK(code(std::ldexp(1.0 + 1e-9, bits - 127)) == bits + 1);
+  }
+  CHECK(code(0) == 0);
+  CHECK(code(1e300) == 254);
+  CHECK(code(std::nan("")) == 255);
+}
+
 TEST_CASE("finalize of one token by hand") {
   const Config config = Config::from_json(
       R"({"moegen": 1, "name": "n", "hidden": 8, "intermediate": 64, "num_experts": 4, "top_k": 2,
