@@ -75,6 +75,11 @@ struct Launch {
     std::iota(all.begin(), all.end(), 0);
     checker->join(blocks[block], all);
   }
+  /// The thread has waited for the operation.
+  void complete(Thread& thread, const Actor& actor) {
+    checker->release(actor, &thread);
+    checker->acquire(thread, &thread);
+  }
   /// The text of the only finding, forgotten afterwards; "" if there is none.
   std::string finding() {
     REQUIRE(found.size() <= 1);
@@ -373,7 +378,7 @@ TEST_CASE_FIXTURE(Launch, "a copy into a tile that is still read is a race, whic
   }
   SUBCASE("the product was waited for") {
     checker->access(product, shared[0].bytes, 16, 16, Access::read);
-    checker->join(threads[0][32], product);
+    complete(threads[0][32], product);
     checker->release(threads[0][32], &empty);
     checker->acquire(threads[0][0], &empty);
     const Actor next = checker->fork(blocks[0], producer, "tensor copy", 23);
@@ -396,7 +401,7 @@ TEST_CASE_FIXTURE(Launch, "a tile is read in the swizzle in which it was laid") 
   const Actor copy = checker->fork(blocks[0], thread, "tensor copy", 31);
   checker->set_swizzle(copy, 128);
   checker->access(copy, shared[0].bytes, 256, 16, Access::write);
-  checker->join(threads[0][0], copy);
+  complete(threads[0][0], copy);
   write(0, shared[0].bytes + 128, 16);  // of which swizzle threads think, nobody knows
   const auto product = [&](std::uint32_t span) {
     const Actor actor = checker->fork(blocks[0], thread, "matrix product", 32);

@@ -130,15 +130,6 @@ TEST_CASE_FIXTURE(Fixture, "order carries over blocks and over several steps") {
   CHECK(who.operation == nullptr);
 }
 
-TEST_CASE_FIXTURE(Fixture, "blocks that meet know each other") {
-  const Epoch left = now(0, 63), right = now(1, 2);
-  const std::vector<std::uint32_t> blocks = {0, 1};
-  actors.join_blocks(blocks);
-  CHECK(knows(1, 0, left));
-  CHECK(knows(0, 0, right));
-  CHECK_FALSE(knows(0, 0, now(1, 2)));
-}
-
 TEST_CASE_FIXTURE(Fixture, "many releases of one phase are one another's equals") {
   std::vector<Epoch> before;
   for (std::uint32_t i = 0; i < 64; ++i) {
@@ -193,8 +184,6 @@ TEST_CASE_FIXTURE(Fixture, "an operation begins after its issuers and is known t
   CHECK(knows(0, 9, copied));
   CHECK(knows(0, 9, before));
   CHECK_FALSE(knows(0, 10, copied));
-  actors.join(actors.thread(0, 10), actors.operation(0, index));
-  CHECK(knows(0, 10, copied));
   CHECK(actors.identify(copied).thread == 2);
   CHECK(std::string(actors.identify(copied).operation) == "tensor copy");
 }

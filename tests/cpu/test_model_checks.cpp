@@ -33,7 +33,6 @@ class Recorder final : public cpu::Checker {
   void join(const cpu::Block& block, std::span<const std::uint32_t> threads) override {
     note("join of block {}: {}", block.index, fmt::format("{}", fmt::join(threads, " ")));
   }
-  void join_blocks(std::span<cpu::Block* const> blocks) override { note("join of {} blocks", blocks.size()); }
   void release(cpu::Thread& thread, const void* object) override { note("{} releases {}", who(thread), name(object)); }
   void acquire(cpu::Thread& thread, const void* object) override { note("{} acquires {}", who(thread), name(object)); }
   void forget(const void* object) override { note("forget {}", name(object)); }
@@ -41,7 +40,6 @@ class Recorder final : public cpu::Checker {
   cpu::Actor fork(const cpu::Block&, std::span<const std::uint32_t>, const char*, cpu::Site) override { return {}; }
   void access(const cpu::Actor&, const void*, std::uint32_t, std::uint32_t, cpu::Access) override {}
   void release(const cpu::Actor&, const void*) override {}
-  void join(cpu::Thread&, const cpu::Actor&) override {}
   void set_swizzle(const cpu::Actor&, std::uint32_t) override {}
   void end(const cpu::Actor&) override {}
 

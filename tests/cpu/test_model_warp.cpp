@@ -20,6 +20,8 @@ std::string divergence(cpu::HostEntry function, std::uint32_t threads = 32) {
   return text(reports);
 }
 
+std::uint64_t* present_of(void** parameters) { return static_cast<std::uint64_t*>(parameters[0]); }
+
 }  // namespace
 
 TEST_CASE("lanes take each other's values") {
@@ -88,22 +90,42 @@ TEST_CASE("lanes that the block does not have are not waited for") {
   CHECK(passed == 40);
 }
 
-TEST_CASE("a mask with lanes that have ended") {
-  const auto late = [](void**) {
+TEST_CASE("lanes of the mask that have ended, or do not exist, are not waited for and leave nothing") {
+  std::vector<std::uint64_t> present(64);
+  const auto late = [](void** parameters) {
+    if (me() % 32 == 31) return;
+    moegen_cpu_warp_sync(kAll, 2);
+    present_of(parameters)[me()] = moegen_cpu_warp_exchange(kAll, 1, 1)[32];
+  };
+  CHECK(text(HostLaunch(late).block(64).run(present.data())) == "");
+  for (std::uint32_t i = 0; i < 64; ++i) CHECK(present[i] == (i % 32 == 31 ? 0 : 0x7FFFFFFFu));
+  present.assign(64, 0);
+  const auto early = [](void** parameters) {
     if (me() < 4) return;
-    moegen_cpu_warp_exchange(kAll, 0, 1);
+    present_of(parameters)[me()] = moegen_cpu_warp_exchange(kAll, 1, 1)[32];
   };
-  CHECK(divergence(late) ==
-        "warp exchange, mask 0xffffffff: lanes 0..3 ended before\n"
-        "0/4 warp exchange with lanes that have ended @k.cu:10 in f\n"
-        "0/0 ended after its last known place @an unknown place\n");
-  const auto early = [](void**) {
-    if (me() % 32 < 31) moegen_cpu_warp_sync(kAll, 2);
-  };
-  CHECK(divergence(early, 64) ==
-        "warp sync, mask 0xffffffff: lane 31 ended before\n"
-        "0/0 warp sync with lanes that have ended @k.cu:20 in f\n"
-        "0/31 ended after its last known place @an unknown place\n");
+  CHECK(text(HostLaunch(early).block(40).run(present.data())) == "");
+  for (std::uint32_t i = 4; i < 40; ++i) CHECK(present[i] == (i < 32 ? 0xFFFFFFF0u : 0xFFu));
+}
+
+TEST_CASE("a shuffle from a lane that left nothing") {
+  CHECK(divergence([](void**) {
+          if (me() == 0) return;
+          if ((moegen_cpu_warp_exchange(kAll, 1, 1)[32] & 1) == 0 && me() == 5) moegen_cpu_warp_absent(kAll, 0, 2);
+        }) == "warp shuffle, mask 0xffffffff, from lane 0, which has ended\n0/5 warp shuffle @k.cu:20 in f\n");
+  CHECK(divergence(
+            [](void**) {
+              const std::uint64_t present = moegen_cpu_warp_exchange(kAll, 1, 1)[32];
+              if (me() == 39 && (present >> 8 & 1) == 0) moegen_cpu_warp_absent(kAll, 8, 2);
+            },
+            40) ==
+        "warp shuffle, mask 0xffffffff, from lane 8, which the block does not have\n"
+        "0/39 warp shuffle @k.cu:20 in f\n");
+  CHECK(divergence([](void**) {
+          if (me() >= 16) return;
+          if ((moegen_cpu_warp_exchange(0xFFFF, 1, 1)[32] >> 16 & 1) == 0 && me() == 3)
+            moegen_cpu_warp_absent(0xFFFF, 16, 2);
+        }) == "warp shuffle, mask 0xffff, from lane 16, which is not in the mask\n0/3 warp shuffle @k.cu:20 in f\n");
 }
 
 TEST_CASE("lanes that come with different masks") {

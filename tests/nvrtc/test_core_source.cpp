@@ -134,6 +134,30 @@ TEST_CASE("every primitive compiles for every arch that has it") {
   }
 }
 
+TEST_CASE("atomics and fences compile for every arch, order, scope and width") {
+  std::string statements = "uint32_t* narrow = out; uint64_t* wide = reinterpret_cast<uint64_t*>(data);\n";
+  for (const char* scope : {"block", "cluster", "device", "system"}) {
+    const std::string of_scope = std::string("MemoryScope::") + scope + ">(";
+    for (const char* order : {"relaxed", "acquire", "release", "acquire_release"}) {
+      const std::string kind = std::string("<MemoryOrder::") + order + ", " + of_scope;
+      for (const std::string word : {"narrow", "wide"}) {
+        for (const char* name : {"add", "min", "max", "and", "or", "xor", "exchange"})
+          statements += std::string("*wide += atomic_") + name + kind + word + ", i);\n";
+        statements += "*wide += atomic_compare_exchange" + kind + word + ", i, 5);\n";
+        if (std::string_view(order) == "relaxed" || std::string_view(order) == "release")
+          statements += "atomic_store" + kind + word + ", 1);\n";
+        if (std::string_view(order) == "relaxed" || std::string_view(order) == "acquire")
+          statements += "*wide += atomic_load" + kind + word + ");\n";
+      }
+    }
+    statements += "fence<" + of_scope + ");\n";
+  }
+  statements += "atomic_store(narrow, atomic_load(narrow)); fence(); if (i == 77) trap();\n";
+  for (const Arch& arch : all_archs())
+    CHECK_NOTHROW(nvrtc().compile(test::core_text() + std::string(kArguments) + kernel("use", statements), "core.cu",
+                                  arch, {"use"}));
+}
+
 TEST_CASE("wgmma compiles for every element type and N, without a spill") {
   const Arch& arch = find_arch("sm_90a");
   for (Dtype element : {Dtype::bfloat16, Dtype::float16, Dtype::float8_e4m3fn}) {

@@ -13,10 +13,13 @@ MOEGEN_CPU_CALL void moegen_cpu_block_sync(unsigned int barrier, unsigned int th
 /// Arrives there without waiting; `threads` as the barrier's waiters say it.
 MOEGEN_CPU_CALL void moegen_cpu_block_arrive(unsigned int barrier, unsigned int threads, unsigned int site);
 
-/// Leaves `value`, waits for all lanes of `mask`, and returns 32 values by lane, valid until the lane's next exchange.
+/// Leaves `value`, waits for all lanes of `mask` that have not ended, and returns 32 values by lane and the mask of the
+/// lanes that left theirs, valid until the lane's next exchange.
 MOEGEN_CPU_CALL const unsigned long* moegen_cpu_warp_exchange(unsigned int mask, unsigned long value,
                                                               unsigned int site);
-/// The same, and orders memory among the lanes.
+/// A lane asks for the value of `lane`, which left none in that exchange: ends the launch with a finding.
+MOEGEN_CPU_CALL void moegen_cpu_warp_absent(unsigned int mask, unsigned int lane, unsigned int site);
+/// The same as an exchange without values, and orders memory among the lanes.
 MOEGEN_CPU_CALL void moegen_cpu_warp_sync(unsigned int mask, unsigned int site);
 
 MOEGEN_CPU_CALL void moegen_cpu_cluster_arrive(unsigned int site);
@@ -74,6 +77,7 @@ MOEGEN_CPU_CALL void moegen_cpu_access(const void* address, unsigned int bytes, 
   X(moegen_cpu_block_sync)         \
   X(moegen_cpu_block_arrive)       \
   X(moegen_cpu_warp_exchange)      \
+  X(moegen_cpu_warp_absent)        \
   X(moegen_cpu_warp_sync)          \
   X(moegen_cpu_cluster_arrive)     \
   X(moegen_cpu_cluster_wait)       \

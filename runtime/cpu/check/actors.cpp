@@ -66,18 +66,6 @@ void Actors::join(std::uint32_t block, std::span<const std::uint32_t> threads) {
   for (const std::uint32_t index : threads) thread(block, index).know(all);
 }
 
-void Actors::join_blocks(std::span<const std::uint32_t> blocks) {
-  ClockRef all;
-  for (const std::uint32_t block : blocks)
-    for (const Timeline& one : blocks_[block].threads) all = clocks_.merge(all, one.known);
-  for (const std::uint32_t block : blocks) {
-    std::vector<std::uint32_t>& row = clocks_.row(all, block, num_threads_);
-    for (Timeline& one : blocks_[block].threads) row[one.index] = std::max(row[one.index], one.now.time++);
-  }
-  for (const std::uint32_t block : blocks)
-    for (Timeline& one : blocks_[block].threads) one.know(all);
-}
-
 void Actors::merge_known(Object& object, const ClockRef& known) {
   if (!known || std::ranges::find(object.merged, known->serial) != object.merged.end()) return;
   object.clock = clocks_.merge(object.clock, known);
@@ -159,10 +147,6 @@ std::uint32_t Actors::fork(std::uint32_t block, std::span<const std::uint32_t> t
   operation.timeline.swizzle = kAnySwizzle;
   operation.timeline.know(std::move(before));
   return operation.timeline.index;
-}
-
-void Actors::join(Timeline& timeline, const Timeline& operation) {
-  timeline.know(clocks_.merge(timeline.known, present(operation)));
 }
 
 void Actors::end(Timeline& operation) {

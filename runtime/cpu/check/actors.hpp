@@ -73,7 +73,6 @@ class Actors {
 
   /// All of `threads` know all that any of them knows and did.
   void join(std::uint32_t block, std::span<const std::uint32_t> threads);
-  void join_blocks(std::span<const std::uint32_t> blocks);
 
   void release(Timeline& timeline, const void* object);
   void acquire(Timeline& timeline, const void* object);
@@ -87,7 +86,6 @@ class Actors {
 
   /// Index in the block of a new operation, which begins after what `threads` did.
   std::uint32_t fork(std::uint32_t block, std::span<const std::uint32_t> threads, const char* what, Site site);
-  void join(Timeline& timeline, const Timeline& operation);
   void end(Timeline& operation);
 
   Identity identify(Epoch epoch) const noexcept;

@@ -49,8 +49,6 @@ class Checker {
 
   /// All of `threads` (indices in `block`) have met.
   virtual void join(const Block& block, std::span<const std::uint32_t> threads) = 0;
-  /// All threads of all blocks of the cohort's cluster `blocks` have met.
-  virtual void join_blocks(std::span<Block* const> blocks) = 0;
 
   /// What the thread did so far is seen by those who acquire `object` from now on.
   virtual void release(Thread& thread, const void* object) = 0;
@@ -69,8 +67,6 @@ class Checker {
   /// `span` bytes; 0 is none. Reports where it reads what was written in another one.
   virtual void set_swizzle(const Actor& actor, std::uint32_t span) = 0;
   virtual void release(const Actor& actor, const void* object) = 0;
-  /// `thread` has waited for the operation itself (wait_group): it sees what the actor did.
-  virtual void join(Thread& thread, const Actor& actor) = 0;
   virtual void end(const Actor& actor) = 0;
 };
 

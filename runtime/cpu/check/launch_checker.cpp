@@ -147,13 +147,6 @@ void LaunchChecker::join(const Block& block, std::span<const std::uint32_t> thre
   if (!threads.empty()) actors_.join(block.index, threads);
 }
 
-void LaunchChecker::join_blocks(std::span<Block* const> blocks) {
-  std::vector<std::uint32_t> indices;
-  for (const Block* block : blocks)
-    if (actors_.has_block(block->index)) indices.push_back(block->index);
-  actors_.join_blocks(indices);
-}
-
 void LaunchChecker::release(Thread& thread, const void* object) { actors_.release(timeline_of(thread), object); }
 void LaunchChecker::acquire(Thread& thread, const void* object) { actors_.acquire(timeline_of(thread), object); }
 void LaunchChecker::forget(const void* object) { actors_.forget(object); }
@@ -172,10 +165,6 @@ void LaunchChecker::set_swizzle(const Actor& actor, std::uint32_t span) {
 
 void LaunchChecker::release(const Actor& actor, const void* object) {
   actors_.release(actors_.operation(actor.block, actor.slot), object);
-}
-
-void LaunchChecker::join(Thread& thread, const Actor& actor) {
-  actors_.join(timeline_of(thread), actors_.operation(actor.block, actor.slot));
 }
 
 void LaunchChecker::end(const Actor& actor) { actors_.end(actors_.operation(actor.block, actor.slot)); }

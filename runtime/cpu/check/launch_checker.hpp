@@ -36,7 +36,6 @@ class LaunchChecker final : public Checker {
   void access(Thread& thread, const void* address, std::uint32_t bytes, std::uint32_t alignment, Access kind,
               Scope scope, Site site) override;
   void join(const Block& block, std::span<const std::uint32_t> threads) override;
-  void join_blocks(std::span<Block* const> blocks) override;
   void release(Thread& thread, const void* object) override;
   void acquire(Thread& thread, const void* object) override;
   void forget(const void* object) override;
@@ -46,7 +45,6 @@ class LaunchChecker final : public Checker {
               Access kind) override;
   void set_swizzle(const Actor& actor, std::uint32_t span) override;
   void release(const Actor& actor, const void* object) override;
-  void join(Thread& thread, const Actor& actor) override;
   void end(const Actor& actor) override;
 
  private:

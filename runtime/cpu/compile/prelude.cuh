@@ -66,26 +66,30 @@ MOEGEN_CPU_INLINE unsigned int ballot(unsigned int mask, bool predicate) {
   const unsigned long* values = moegen_cpu_warp_exchange(mask, predicate, moegen_cpu_site());
   unsigned int votes = 0;
   for (unsigned int lane = 0; lane < 32; ++lane) votes |= static_cast<unsigned int>(values[lane] & 1) << lane;
-  return votes & mask;
+  return votes & mask & static_cast<unsigned int>(values[32]);
 }
 
-/// `value` of lane `lane` modulo 32.
+/// `value` of lane `lane` modulo 32, which must take part.
 MOEGEN_CPU_INLINE unsigned int shuffle(unsigned int mask, unsigned int value, unsigned int lane) {
-  return static_cast<unsigned int>(moegen_cpu_warp_exchange(mask, value, moegen_cpu_site())[lane % 32]);
+  const unsigned long* values = moegen_cpu_warp_exchange(mask, value, moegen_cpu_site());
+  if ((values[32] >> lane % 32 & 1) == 0) moegen_cpu_warp_absent(mask, lane % 32, moegen_cpu_site());
+  return static_cast<unsigned int>(values[lane % 32]);
 }
 
 MOEGEN_CPU_INLINE unsigned int warp_sum(unsigned int mask, unsigned int value) {
   const unsigned long* values = moegen_cpu_warp_exchange(mask, value, moegen_cpu_site());
+  const unsigned int lanes = mask & static_cast<unsigned int>(values[32]);
   unsigned int sum = 0;
-  for (unsigned int lane = 0; lane < 32; ++lane) sum += mask >> lane & 1 ? static_cast<unsigned int>(values[lane]) : 0;
+  for (unsigned int lane = 0; lane < 32; ++lane) sum += lanes >> lane & 1 ? static_cast<unsigned int>(values[lane]) : 0;
   return sum;
 }
 
 MOEGEN_CPU_INLINE unsigned int warp_max(unsigned int mask, unsigned int value) {
   const unsigned long* values = moegen_cpu_warp_exchange(mask, value, moegen_cpu_site());
+  const unsigned int lanes = mask & static_cast<unsigned int>(values[32]);
   unsigned int largest = value;
   for (unsigned int lane = 0; lane < 32; ++lane) {
-    const unsigned int other = mask >> lane & 1 ? static_cast<unsigned int>(values[lane]) : 0;
+    const unsigned int other = lanes >> lane & 1 ? static_cast<unsigned int>(values[lane]) : 0;
     largest = other > largest ? other : largest;
   }
   return largest;
@@ -105,6 +109,22 @@ MOEGEN_CPU_INLINE void shared_add(unsigned int* word, unsigned int value) {
   constexpr unsigned int kOrder = MOEGEN_CPU_RELAXED | MOEGEN_CPU_SCOPE_BLOCK;
   moegen_cpu_atomic(word, 4, MOEGEN_CPU_ATOMIC_ADD, value, 0, kOrder, moegen_cpu_site());
 }
+
+/// `operation`, `order` and `scope` are enumerators of templates/core/atomic.cuh, numbered as calls/sync.h has them.
+template <class Word, class Operation, class Order, class Scope>
+MOEGEN_CPU_INLINE Word atomic(Word* word, Operation operation, Word operand, Word compare, Order order, Scope scope) {
+  static_assert(sizeof(Word) == 4 || sizeof(Word) == 8);
+  return static_cast<Word>(moegen_cpu_atomic(word, sizeof(Word), static_cast<unsigned int>(operation), operand, compare,
+                                             static_cast<unsigned int>(order) | static_cast<unsigned int>(scope) << 8,
+                                             moegen_cpu_site()));
+}
+
+template <class Scope>
+MOEGEN_CPU_INLINE void fence(Scope scope) {
+  moegen_cpu_fence(static_cast<unsigned int>(scope) << 8, moegen_cpu_site());
+}
+
+MOEGEN_CPU_INLINE void trap() { moegen_cpu_trap(moegen_cpu_site()); }
 
 /// Loops over ld.acquire.gpu.global.u32
 MOEGEN_CPU_INLINE void wait_at_least(const unsigned int* word, unsigned int least) {

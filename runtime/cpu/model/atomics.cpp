@@ -92,12 +92,15 @@ void check_word(Scheduler& scheduler, Thread& self, const void* word, std::uint3
   }
 }
 
-void release_before(Checker& checker, Thread& self, const void* word, std::uint32_t operation, std::uint32_t order) {
-  if (operation != MOEGEN_CPU_ATOMIC_LOAD && (order & MOEGEN_CPU_RELEASE) != 0) checker.release(self, word);
+/// Whether the operation, which found `before`, wrote the word.
+bool wrote(std::uint32_t operation, std::uint64_t before, std::uint64_t compare) {
+  return operation != MOEGEN_CPU_ATOMIC_LOAD && (operation != MOEGEN_CPU_ATOMIC_COMPARE_EXCHANGE || before == compare);
 }
 
-void acquire_after(Checker& checker, Thread& self, const void* word, std::uint32_t operation, std::uint32_t order) {
-  if (operation != MOEGEN_CPU_ATOMIC_STORE && (order & MOEGEN_CPU_ACQUIRE) != 0) checker.acquire(self, word);
+/// Nothing else of a checked launch runs between the operation and this.
+void order_memory(Checker& checker, Thread& self, const void* word, std::uint32_t order, bool reads, bool writes) {
+  if (writes && (order & MOEGEN_CPU_RELEASE) != 0) checker.release(self, word);
+  if (reads && (order & MOEGEN_CPU_ACQUIRE) != 0) checker.acquire(self, word);
 }
 
 std::string describe(const Thread& thread) {
@@ -121,9 +124,11 @@ unsigned long moegen_cpu_atomic(void* word, unsigned bytes, unsigned operation, 
   Thread& self = scheduler.running();
   self.site = site;
   check_word(scheduler, self, word, bytes, operation, order, site, "an atomic operation");
-  if (Checker* const checker = scheduler.checker()) release_before(*checker, self, word, operation, order);
   const Change change = apply(word, bytes, operation, operand, compare);
-  if (Checker* const checker = scheduler.checker()) acquire_after(*checker, self, word, operation, order);
+  if (Checker* const checker = scheduler.checker()) {
+    order_memory(*checker, self, word, order, operation != MOEGEN_CPU_ATOMIC_STORE,
+                 wrote(operation, change.before, compare));
+  }
   if (change.changed) {
     scheduler.word_changed(word);
   } else {

@@ -26,7 +26,7 @@ inline constexpr std::uint32_t kNamedBarriers = 16;
 
 /// Results of one exchange. A slow lane reads them while fast ones leave new values elsewhere.
 struct ExchangeResults {
-  std::uint64_t values[32];
+  std::uint64_t values[33];   ///< the last: mask of the lanes that left theirs
   std::uint32_t readers = 0;  ///< lanes that may still read
 };
 

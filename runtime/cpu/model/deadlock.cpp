@@ -70,7 +70,8 @@ bool is_divergence(const Thread& thread) {
   if (!waits_at(thread, "warp exchange") && !waits_at(thread, "warp sync")) return false;
   const Block& block = *thread.block;
   const WarpExchange& warp = block.warps[thread.warp()];
-  const std::uint32_t missing = static_cast<std::uint32_t>(thread.wait.object) & warp.existing & ~warp.arrived;
+  const std::uint32_t missing =
+      static_cast<std::uint32_t>(thread.wait.object) & warp.existing & ~warp.ended & ~warp.arrived;
   for (std::uint32_t lane = 0; lane < 32; ++lane) {
     if ((missing >> lane & 1) == 0) continue;
     const Thread& other = *block.threads[thread.warp() * 32 + lane];

@@ -157,7 +157,7 @@ void moegen_cpu_mbarrier_init(unsigned long* barrier, unsigned int count, unsign
     misuse(fmt::format("mbarrier.init of the {}, which is one already; mbarrier.inval comes first",
                        name_of(block, barrier)),
            site, kOperation);
-  entry->second = Mbarrier{.address = barrier, .word = 0, .site = site, .waiters = {}};
+  entry->second = Mbarrier{.address = barrier, .word = 0, .waiters = {}};
   if (Checker* checker = scheduler.checker()) {
     checker->access(scheduler.running(), barrier, 8, 8, Access::write, Scope::cluster, site);
     for (unsigned int parity : {0u, 1u}) checker->forget(entry->second.phase_object(parity));

@@ -38,7 +38,6 @@ inline constexpr std::int64_t kMostBytes = (1 << 20) - 1;
 struct Mbarrier {
   std::uint64_t* address = nullptr;
   std::uint64_t word = 0;  ///< as the model left it
-  Site site = 0;           ///< where it was initialised
   WaitList waiters;        ///< for the current phase
 
   /// What the checks know the phase of `parity` by: waiters see what was released to it.

@@ -35,27 +35,31 @@ Thread& lane_of(const Thread& thread, std::uint32_t lane) {
 
 WarpExchange& warp_of(const Thread& thread) { return thread.block->warps[thread.warp()]; }
 
+/// Lanes that those of `mask` wait for: CUDA asks for those that exist and have not ended.
+std::uint32_t awaited(const WarpExchange& warp, std::uint32_t mask) { return mask & warp.existing & ~warp.ended; }
+
+/// Why `lane` left no value in an exchange of `mask`.
+const char* reason_of_absence(const WarpExchange& warp, std::uint32_t mask, std::uint32_t lane) {
+  if ((warp.existing >> lane & 1) == 0) return "which the block does not have";
+  return (mask >> lane & 1) == 0 ? "which is not in the mask" : "which has ended";
+}
+
+[[noreturn]] void fail_absent(std::uint32_t mask, std::uint32_t lane, Site site) {
+  Scheduler& scheduler = Scheduler::current();
+  const char* const why = reason_of_absence(warp_of(scheduler.running()), mask, lane);
+  scheduler.fail(CpuFinding::divergence, fmt::format("warp shuffle, mask {:#x}, from lane {}, {}", mask, lane, why),
+                 site, "warp shuffle");
+}
+
 std::string describe(const Thread& thread) {
   const WarpExchange& warp = warp_of(thread);
   const std::uint32_t mask = warp.masks[thread.lane()];
   return fmt::format("{}, mask {:#x}, {} missing", thread.wait.operation, mask,
-                     lanes_text(mask & warp.existing & ~warp.arrived));
+                     lanes_text(awaited(warp, mask) & ~warp.arrived));
 }
 
 CpuReport divergence(std::string what) {
   return {.finding = CpuFinding::divergence, .what = std::move(what), .parties = {}, .repeats = 0};
-}
-
-[[noreturn]] void fail_ended(Scheduler& scheduler, const Thread& waiter, bool orders_memory, Site site,
-                             std::uint32_t mask) {
-  const std::uint32_t ended = mask & warp_of(waiter).ended;
-  CpuReport report =
-      divergence(fmt::format("{}, mask {:#x}: {} ended before", name(orders_memory), mask, lanes_text(ended)));
-  report.parties.push_back(
-      scheduler.party(waiter, fmt::format("{} with lanes that have ended", name(orders_memory)), site));
-  const Thread& gone = lane_of(waiter, static_cast<std::uint32_t>(std::countr_zero(ended)));
-  report.parties.push_back(scheduler.party(gone, "ended after its last known place", gone.site));
-  scheduler.fail(std::move(report));
 }
 
 [[noreturn]] void fail_mismatch(Scheduler& scheduler, const Thread& self, const Thread& other, std::uint32_t mask,
@@ -84,7 +88,6 @@ void check_masks(Scheduler& scheduler, const Thread& self, std::uint32_t mask, b
         fmt::format("{}, mask {:#x}: lane {} takes part and is not in it", name(orders_memory), mask, self.lane()),
         site, name(orders_memory));
   }
-  if ((mask & warp.ended) != 0) fail_ended(scheduler, self, orders_memory, site, mask);
   if ((warp.pending & mask) == 0) return;
   const std::uint32_t met = warp.arrived & mask;
   if (met != 0) {
@@ -106,7 +109,8 @@ ExchangeResults& free_results(WarpExchange& warp) {
 
 void complete(Scheduler& scheduler, Thread& self, WarpExchange& warp, std::uint32_t lanes, std::uint32_t mask) {
   ExchangeResults& results = free_results(warp);
-  std::memcpy(results.values, warp.values, sizeof results.values);
+  std::memcpy(results.values, warp.values, sizeof warp.values);
+  results.values[32] = lanes;
   for_each_lane(~lanes, [&](std::uint32_t lane) { results.values[lane] = kNoValue; });
   results.readers = lanes;
   warp.arrived &= ~lanes;
@@ -124,6 +128,16 @@ void join_lanes(Checker& checker, const Thread& self, std::uint32_t lanes) {
   checker.join(*self.block, std::span(indices, count));
 }
 
+/// Completes the operation of the lanes of `mask` if all that are waited for are there.
+bool meet(Scheduler& scheduler, Thread& self, std::uint32_t mask, bool orders_memory) {
+  WarpExchange& warp = warp_of(self);
+  const std::uint32_t lanes = awaited(warp, mask);
+  if ((warp.arrived & lanes) != lanes) return false;
+  if (orders_memory && scheduler.checker() != nullptr) join_lanes(*scheduler.checker(), self, lanes);
+  complete(scheduler, self, warp, lanes, mask);
+  return true;
+}
+
 const std::uint64_t* exchange(std::uint32_t mask, std::uint64_t value, bool orders_memory, Site site) {
   Scheduler& scheduler = Scheduler::current();
   scheduler.preemption_point();
@@ -137,11 +151,7 @@ const std::uint64_t* exchange(std::uint32_t mask, std::uint64_t value, bool orde
   warp.orders_memory[lane] = orders_memory;
   warp.arrived |= 1u << lane;
   warp.pending |= mask;
-  const std::uint32_t lanes = mask & warp.existing;
-  if ((warp.arrived & lanes) == lanes) {
-    if (orders_memory && scheduler.checker() != nullptr) join_lanes(*scheduler.checker(), self, lanes);
-    complete(scheduler, self, warp, lanes, mask);
-  } else {
+  if (!meet(scheduler, self, mask, orders_memory)) {
     scheduler.park({.operation = name(orders_memory), .object = mask, .detail = 0, .site = site, .describe = describe});
   }
   return warp.results[lane]->values;
@@ -153,12 +163,11 @@ void leave_warp(Scheduler& scheduler, Thread& thread) {
   WarpExchange& warp = warp_of(thread);
   warp.ended |= 1u << thread.lane();
   if (ExchangeResults* const last = warp.results[thread.lane()]) last->readers &= ~(1u << thread.lane());
-  if ((warp.pending & warp.ended) == 0) return;
-  for_each_lane(warp.arrived, [&](std::uint32_t lane) {
-    if ((warp.masks[lane] & warp.ended) == 0) return;
-    const Thread& waiter = lane_of(thread, lane);
-    fail_ended(scheduler, waiter, warp.orders_memory[lane], waiter.wait.site, warp.masks[lane]);
-  });
+  if ((warp.pending >> thread.lane() & 1) == 0) return;
+  std::uint32_t waiters = warp.arrived;
+  while ((warp.masks[std::countr_zero(waiters)] >> thread.lane() & 1) == 0) waiters &= waiters - 1;
+  const int waiter = std::countr_zero(waiters);
+  meet(scheduler, thread, warp.masks[waiter], warp.orders_memory[waiter]);
 }
 
 }  // namespace moegen::cpu
@@ -168,3 +177,5 @@ const unsigned long* moegen_cpu_warp_exchange(unsigned mask, unsigned long value
 }
 
 void moegen_cpu_warp_sync(unsigned mask, unsigned site) { moegen::cpu::exchange(mask, 0, true, site); }
+
+void moegen_cpu_warp_absent(unsigned mask, unsigned lane, unsigned site) { moegen::cpu::fail_absent(mask, lane, site); }

@@ -9,6 +9,6 @@ extern "C" __global__ void kernel(uint32_t* output, const uint32_t* input, uint3
   const uint32_t thread = thread_index();
   const uint32_t word = input[thread];
   const uint32_t below = shuffle_up(word, 1, 0);
-  if (thread >= count) return;
-  output[thread] = word + below;
+  if (thread < count) output[thread] = word + below;
+  block_sync();
 }

@@ -260,7 +260,8 @@ MOEGEN_DEVICE uint32_t popcount(uint32_t bits) {
 }  // namespace moegen
 
 // ---- core/warp.cuh ---------------------------------------------------------------------------------------
-// Warp-wide exchange. Every lane named in the mask must take part.
+// Warp-wide exchange. Every lane of the warp that exists and has not ended must take part; the others add nothing, and
+// their values must not be asked for.
 
 
 namespace moegen {
@@ -286,8 +287,9 @@ MOEGEN_DEVICE uint32_t ballot(bool predicate) {
 /// `value` of the lane `delta` below; lanes without one get `fill`.
 MOEGEN_DEVICE uint32_t shuffle_up(uint32_t value, uint32_t delta, uint32_t fill) {
 #ifdef MOEGEN_TARGET_CPU
-  const uint32_t other = cpu::shuffle(kFullMask, value, lane_index() - delta);
-  return lane_index() >= delta ? other : fill;
+  const bool has_one = lane_index() >= delta;
+  const uint32_t other = cpu::shuffle(kFullMask, value, has_one ? lane_index() - delta : lane_index());
+  return has_one ? other : fill;
 #else
   uint32_t other;
   asm volatile("shfl.sync.up.b32 %0, %1, %2, 0, %3;" : "=r"(other) : "r"(value), "r"(delta), "r"(kFullMask));
