@@ -60,11 +60,23 @@ std::string device_type(const std::string& dtype) {
   return integer ? dtype + "_t" : dtype;
 }
 
-// A decision as a member of Params: dtypes become types, everything else a constant. Enumerators, because a static
-// member that is ever bound to a reference would land in global memory.
+// The nearest float32 as text that reads back as the same.
+std::string spell_float(double value) {
+  const std::string digits = fmt::format("{:.9g}", static_cast<float>(value));
+  return digits + (digits.find_first_of(".e") == std::string::npos ? ".0f" : "f");
+}
+
+// A decision as a member of Params: dtypes and kinds (of namespace kinds) become types, everything else a constant.
+// Enumerators, or functions for floats, because a static member that is ever bound to a reference would land in global
+// memory.
 std::string spell_member(const Decision& decision) {
   if (decision.name.ends_with("_dtype"))
     return fmt::format("using {} = {};", decision.name, device_type(std::get<std::string>(decision.value)));
+  if (decision.name.ends_with("_kind"))
+    return fmt::format("using {} = kinds::{};", decision.name, std::get<std::string>(decision.value));
+  if (const double* number = std::get_if<double>(&decision.value))
+    return fmt::format("static MOEGEN_DEVICE constexpr float {}() {{ return {}; }}", decision.name,
+                       spell_float(*number));
   if (const bool* flag = std::get_if<bool>(&decision.value))
     return fmt::format("enum : bool {{ {} = {} }};", decision.name, *flag);
   if (const std::int64_t* number = std::get_if<std::int64_t>(&decision.value))

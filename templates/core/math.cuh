@@ -40,6 +40,17 @@ MOEGEN_DEVICE float divide(float a, float b) {
 #endif
 }
 
+/// 1 / x, rounded once. rcp.rn.f32
+MOEGEN_DEVICE float reciprocal(float x) {
+#ifdef MOEGEN_TARGET_CPU
+  return 1.0f / x;
+#else
+  float result;
+  asm("rcp.rn.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#endif
+}
+
 /// Square root, rounded once; NaN for x < 0. sqrt.rn.f32
 MOEGEN_DEVICE float sqrt(float x) {
 #ifdef MOEGEN_TARGET_CPU

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions between the two matmuls of an expert, in float32: by the activation kernel and in matmul epilogues
+// alike, so that both give the same bits.
+//
+// A kernel's Params say which: `activation_kind` (a type of namespace kinds), `activation_gated`, `activation_limited`,
+// and where the kind has them alpha(), beta() and linear_beta(). Relative error below 2^-17 + 2^-22 * x, where e^x is
+// the largest exponential involved (so 2^-16 for results that matter), and up to 2^-118 in absolute terms: special.cuh
+// has one-instruction exponentials, and results are rounded to 16 bits or fewer. NaN stays NaN; the limit of each
+// function is its value at an infinity.
+#pragma once
+
+#include "bits.cuh"
+#include "math.cuh"
+#include "special.cuh"
+#include "types.cuh"
+
+namespace moegen {
+namespace kinds {
+
+enum : uint32_t { kSignBit = 0x80000000u };
+
+/// log2(e): e^x = 2^(kLog2E * x).
+constexpr float kLog2E = 1.44269504f;
+
+/// Keeps a factor whose sigmoid is 0 from being infinite.
+MOEGEN_DEVICE float finite_below(float x) { return math::max(x, -1.0e30f); }
+
+/// x sigmoid(x) = x / (1 + e^-x).
+struct silu {
+  template <class P>
+  static MOEGEN_DEVICE float apply(float x) {
+    return special::times_logistic(finite_below(x), kLog2E * x);
+  }
+  template <class P>
+  static MOEGEN_DEVICE float gated(float gate, float up) {
+    return apply<P>(gate) * up;
+  }
+};
+
+/// gate sigmoid(alpha gate) (up + 1), as gpt-oss has it.
+struct swiglu_oai {
+  template <class P>
+  static MOEGEN_DEVICE float gated(float gate, float up) {
+    return special::times_logistic(finite_below(gate), kLog2E * P::alpha() * gate) * (up + 1.0f);
+  }
+};
+
+/// x Phi(x) = 0.5 x (1 + erf(x / sqrt 2)). Phi(-a) = e^(-a*a/2) m(a), m by the rational function of math::gelu.
+struct gelu {
+  template <class P>
+  static MOEGEN_DEVICE float apply(float x) {
+    const float bounded = math::clamp(x, -15.0f, 15.0f), a = math::abs(bounded);
+    float numerator = 0.00415298691f;
+    numerator = math::fma(numerator, a, 0.0408797602f);
+    numerator = math::fma(numerator, a, 0.183965493f);
+    numerator = math::fma(numerator, a, 0.439279147f);
+    numerator = math::fma(numerator, a, 0.5f);
+    float denominator = 0.0104098828f;
+    denominator = math::fma(denominator, a, 0.102476479f);
+    denominator = math::fma(denominator, a, 0.471398953f);
+    denominator = math::fma(denominator, a, 1.20553416f);
+    denominator = math::fma(denominator, a, 1.6764433f);
+    denominator = math::fma(denominator, a, 1.0f);
+    const float tail = special::exp2(-0.5f * kLog2E * (a * a)) * (numerator * special::reciprocal(denominator));
+    return x < 0.0f ? bounded * tail : math::fma(-bounded, tail, x);
+  }
+  template <class P>
+  static MOEGEN_DEVICE float gated(float gate, float up) {
+    return apply<P>(gate) * up;
+  }
+};
+
+/// 0.5 x (1 + tanh(c (x + 0.044715 x^3))) = x sigmoid(2 c (x + 0.044715 x^3)), c = sqrt(2 / pi).
+struct gelu_tanh {
+  template <class P>
+  static MOEGEN_DEVICE float apply(float x) {
+    constexpr float kLinear = 2.30220819f, kCubic = 0.102943240f;  // 2 c log2(e), and 0.044715 times that
+    return special::times_logistic(finite_below(x), x * math::fma(kCubic, x * x, kLinear));
+  }
+  template <class P>
+  static MOEGEN_DEVICE float gated(float gate, float up) {
+    return apply<P>(gate) * up;
+  }
+};
+
+/// max(x, 0)^2.
+struct relu2 {
+  template <class P>
+  static MOEGEN_DEVICE float apply(float x) {
+    const float positive = math::relu(x);
+    return positive * positive;
+  }
+};
+
+/// beta tanh(gate / beta) sigmoid(gate) linear_beta tanh(up / linear_beta), as Kimi-K3 has it. With e = e^(-2 |y|),
+/// tanh |y| = (1 - e) / (1 + e); where that would cancel, |y| (1 - y * y / 3). All three quotients share one division.
+struct situ {
+  /// (numerator, denominator) of tanh |y|, y = x / scale.
+  struct Fraction {
+    float numerator, denominator;
+  };
+  static MOEGEN_DEVICE Fraction tanh_of(float x, float scale) {
+    const float y = math::abs(x) * (1.0f / scale);
+    const float e = special::exp2(-2.0f * kLog2E * y);
+    const float near_zero = math::fma(y * y * y, -0.333333343f, y) * (1.0f + e);
+    return {y < 0.0625f ? near_zero : 1.0f - e, 1.0f + e};
+  }
+  template <class P>
+  static MOEGEN_DEVICE float gated(float gate, float up) {
+    const Fraction first = tanh_of(gate, P::beta()), second = tanh_of(up, P::linear_beta());
+    const float e = special::exp2(-kLog2E * math::abs(gate));
+    const float numerator = first.numerator * second.numerator * (gate < 0.0f ? e : 1.0f);
+    const float denominator = first.denominator * second.denominator * (1.0f + e);
+    const float magnitude = P::beta() * P::linear_beta() * (numerator * special::reciprocal(denominator));
+    return bits_float(float_bits(magnitude) ^ ((float_bits(gate) ^ float_bits(up)) & kSignBit));
+  }
+};
+
+/// x; gated, the product.
+struct identity {
+  template <class P>
+  static MOEGEN_DEVICE float apply(float x) {
+    return x;
+  }
+  template <class P>
+  static MOEGEN_DEVICE float gated(float gate, float up) {
+    return gate * up;
+  }
+};
+
+}  // namespace kinds
+
+/// Limit of a row: of its expert where limits come at launch, else the layer's; 0 without one. `limits` is indexed by
+/// local expert; an expert of -1 takes the first.
+template <class P>
+MOEGEN_DEVICE float activation_limit(const float* limits, int32_t expert) {
+  if constexpr (P::limit_per_expert)
+    return limits[expert < 0 ? 0 : expert];
+  else if constexpr (P::activation_limited)
+    return P::limit();
+  else
+    return 0.0f;
+}
+
+/// The activation of one gate and one up value; with `activation_limited` the gate is clamped from above and up from
+/// both sides first.
+template <class P>
+MOEGEN_DEVICE float activate(float gate, float up, float limit) {
+  static_assert(P::activation_gated);
+  if constexpr (P::activation_limited)
+    return P::activation_kind::template gated<P>(math::min(gate, limit), math::clamp(up, -limit, limit));
+  else
+    return P::activation_kind::template gated<P>(gate, up);
+}
+
+/// The activation of a value where there is no gate.
+template <class P>
+MOEGEN_DEVICE float activate(float value) {
+  static_assert(!P::activation_gated);
+  return P::activation_kind::template apply<P>(value);
+}
+
+}  // namespace moegen
