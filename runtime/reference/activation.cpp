@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reference/activation.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -9,7 +10,7 @@ namespace {
 
 constexpr double kSteepest = 1.13;      // of gelu, at 1.41
 constexpr double kUnit = 0x1p-23;       // an ulp of a float32 in [1, 2)
-constexpr double kSmallest = 0x1p-126;  // below, float32 is subnormal: no relative claim
+constexpr double kSmallest = 0x1p-118;  // below, exponentials have left the range of float32: no relative claim
 constexpr double kUlps = 8;             // of one evaluation and its products
 
 double sigmoid(double x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }
@@ -28,25 +29,40 @@ double gelu_tanh(double x) {
 double at_most(double x, double limit) { return x > limit ? limit : x; }
 double within(double x, double limit) { return x < -limit ? -limit : at_most(x, limit); }
 
+// What special.cuh's exponential of an argument of this magnitude is off by in a value that it is a factor of.
+double bend(double value, double exponent) { return std::abs(value) * std::min(std::abs(exponent), 128.0) * 0x1p-22; }
+
+// What the series of situ's hyperbolic tangents is off by.
+double series(double value) { return std::abs(value) * 0x1p-18; }
+
 // The function of the gate.
 Bounded act(const ActivationConfig& config, Bounded x) {
   switch (config.kind) {
-    case ActivationKind::silu: return {silu(x.value, 1), kSteepest * x.error};
+    case ActivationKind::silu: {
+      const double value = silu(x.value, 1);
+      return {value, kSteepest * x.error + bend(value, x.value)};
+    }
     case ActivationKind::swiglu_oai: {
       const double slope = config.alpha.value(), value = silu(x.value, slope);
-      // The rounding of slope * x moves a sigmoid far to the left by as many ulp as its argument is large.
-      return {value, kSteepest * x.error + std::abs(value) * std::abs(slope * x.value) * kUnit};
+      return {value, kSteepest * x.error + bend(value, slope * x.value)};
     }
-    case ActivationKind::gelu: return {gelu(x.value), kSteepest * x.error};
-    case ActivationKind::gelu_tanh: return {gelu_tanh(x.value), kSteepest * x.error};
+    case ActivationKind::gelu: {
+      const double value = gelu(x.value);
+      return {value, kSteepest * x.error + bend(value, x.value * x.value / 2)};
+    }
+    case ActivationKind::gelu_tanh: {
+      const double value = gelu_tanh(x.value);
+      return {value, kSteepest * x.error + bend(value, 1.6 * x.value + 0.0714 * x.value * x.value * x.value)};
+    }
     case ActivationKind::relu2: {
       const double positive = x.value < 0 ? 0 : x.value;
       return {positive * positive, x.error * (2 * positive + x.error)};
     }
     case ActivationKind::situ: {
       const double beta = config.beta.value(), bent = beta * std::tanh(x.value / beta);
-      return {bent * sigmoid(x.value),
-              1.5 * x.error};  // |(tanh sigmoid)'| <= sigmoid + beta / 4 |tanh| sech: below 1.5
+      const double value = bent * sigmoid(x.value);
+      // |(tanh sigmoid)'| <= sigmoid + beta / 4 |tanh| sech: below 1.5
+      return {value, 1.5 * x.error + bend(value, x.value) + series(value)};
     }
     case ActivationKind::identity: return x;
   }
@@ -58,7 +74,7 @@ Bounded factor(const ActivationConfig& config, Bounded up) {
   if (config.kind == ActivationKind::swiglu_oai) return {up.value + 1, up.error + kUnit * std::abs(up.value + 1)};
   if (config.kind != ActivationKind::situ) return up;
   const double bound = config.linear_beta.value(), value = bound * std::tanh(up.value / bound);
-  return {value, up.error + kUlps * kUnit * std::abs(value)};
+  return {value, up.error + series(value)};
 }
 
 Bounded rounded(Bounded x) { return {x.value, x.error + kUlps * kUnit * std::abs(x.value) + kSmallest}; }

@@ -3,10 +3,9 @@
 // alike, so that both give the same bits.
 //
 // A kernel's Params say which: `activation_kind` (a type of namespace kinds), `activation_gated`, `activation_limited`,
-// and where the kind has them alpha(), beta() and linear_beta(). Relative error below 2^-17 + 2^-22 * x, where e^x is
-// the largest exponential involved (so 2^-16 for results that matter), and up to 2^-118 in absolute terms: special.cuh
-// has one-instruction exponentials, and results are rounded to 16 bits or fewer. NaN stays NaN; the limit of each
-// function is its value at an infinity.
+// and where the kind has them alpha(), beta() and linear_beta(). Relative error below 2^-20 (situ: 2^-18) plus 2^-22 x,
+// where e^x is the largest exponential involved, and up to 2^-118 in absolute terms: special.cuh has exponentials of
+// one instruction, and results are rounded to 16 bits or fewer. NaN stays NaN; at an infinity a function has its limit.
 #pragma once
 
 #include "bits.cuh"

@@ -297,6 +297,17 @@ MOEGEN_DEVICE uint32_t shuffle_up(uint32_t value, uint32_t delta, uint32_t fill)
 #endif
 }
 
+/// `value` of the lane whose number differs in the bits `mask`.
+MOEGEN_DEVICE uint32_t shuffle_xor(uint32_t value, uint32_t mask) {
+#ifdef MOEGEN_TARGET_CPU
+  return cpu::shuffle(kFullMask, value, lane_index() ^ mask);
+#else
+  uint32_t other;
+  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1F, %3;" : "=r"(other) : "r"(value), "r"(mask), "r"(kFullMask));
+  return other;
+#endif
+}
+
 /// Sum of `value` over the lanes. sm_80 up.
 MOEGEN_DEVICE uint32_t warp_sum(uint32_t value) {
 #ifdef MOEGEN_TARGET_CPU
@@ -317,6 +328,17 @@ MOEGEN_DEVICE uint32_t warp_max(uint32_t value) {
   asm volatile("redux.sync.max.u32 %0, %1, %2;" : "=r"(largest) : "r"(value), "r"(kFullMask));
   return largest;
 #endif
+}
+
+/// Largest `value` (not negative, no NaN) of the `Lanes` lanes, a power of two and aligned to it, of which this is one.
+/// All lanes of the warp take part.
+template <uint32_t Lanes>
+MOEGEN_DEVICE float lanes_max(float value) {
+  uint32_t bits = float_bits(value);  // floats that are not negative are ordered as their bits
+  if constexpr (Lanes == kWarpSize) return bits_float(warp_max(bits));
+#pragma unroll
+  for (uint32_t distance = 1; distance < Lanes; distance *= 2) bits = max_of(bits, shuffle_xor(bits, distance));
+  return bits_float(bits);
 }
 
 /// Bit mask of the lanes below this one.
