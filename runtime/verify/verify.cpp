@@ -14,6 +14,7 @@
 
 #include "cuda/device.hpp"
 #include "verify/finalize_case.hpp"
+#include "verify/grouped_matmul_case.hpp"
 #include "verify/indices_case.hpp"
 #include "verify/scale.hpp"
 #include "verify/schedules.hpp"
@@ -65,6 +66,17 @@ std::vector<FinalizeCase> finalize_cases(const Job& job) {
       const FinalizeCase next{tokens, pattern, job.options.seed + cases.size()};
       if (is_worth_it(job, next)) cases.push_back(next);
     }
+  return cases;
+}
+
+std::vector<GroupedMatmulCase> matmul_cases(const Job& job) {
+  std::vector<std::int64_t> counts = {0, 1, 7, 33};
+  if (!job.on_cpu()) counts.insert(counts.end(), {130, 1000});
+  std::vector<GroupedMatmulCase> cases;
+  for (std::int64_t rows : counts)
+    for (GroupPattern pattern : all_group_patterns())
+      if (!job.options.quick || rows <= 33)
+        cases.push_back(make_matmul_case(job.config.fields(), pattern, rows, job.options.seed + cases.size()));
   return cases;
 }
 
@@ -138,6 +150,7 @@ KernelVerdict run_cases(const Job& job, const std::string& name, const std::vect
 KernelVerdict verify_kernel(const Job& job, const std::string& kernel, std::optional<Clock::time_point> end) {
   if (kernel == "create_indices") return run_cases(job, kernel, indices_cases(job), end);
   if (kernel == "finalize") return run_cases(job, kernel, finalize_cases(job), end);
+  if (kernel.starts_with("grouped_matmul.")) return run_cases(job, kernel, matmul_cases(job), end);
   throw Error(ErrorCode::internal, "verify has no cases for kernel '" + kernel + "'");
 }
 
