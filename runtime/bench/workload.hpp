@@ -37,6 +37,7 @@ void bind(Workload& workload, const Kernel& kernel, const ArgsOf& args_of) {
 }
 
 Workload indices_workload(const Kernel& kernel, const Config& config, std::int64_t num_tokens, std::uint64_t seed);
+Workload matmul_workload(const Kernel& kernel, const Config& config, std::int64_t num_tokens, std::uint64_t seed);
 Workload finalize_workload(const Kernel& kernel, const Config& config, std::int64_t num_tokens, std::uint64_t seed);
 
 }  // namespace moegen::bench

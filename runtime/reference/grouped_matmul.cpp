@@ -50,14 +50,6 @@ Partial accumulate(const float* a, const float* b, std::int64_t count, std::int6
   return partial;
 }
 
-std::int64_t instruction_depth(const MatmulSpec& spec) { return 256 / bits(spec.input()); }
-
-// K that is summed before the sum moves to other registers.
-std::int64_t interval(const MatmulSpec& spec) {
-  const bool promotes = bits(spec.input()) == 8 && spec.fields.dtypes.accumulate == Accumulate::float32;
-  return std::min(spec.scaled_depth(), promotes ? kScaleBlock : spec.depth);
-}
-
 double scale_at(Dtype dtype, const void* scales, std::int64_t index) {
   return load(dtype, scales, static_cast<std::size_t>(index));
 }
@@ -87,6 +79,13 @@ std::int64_t model_id(const ConfigFields& fields, std::int64_t expert) {
 }
 
 }  // namespace
+
+std::int64_t instruction_depth(const MatmulSpec& spec) { return 256 / bits(spec.input()); }
+
+std::int64_t interval(const MatmulSpec& spec) {
+  const bool promotes = bits(spec.input()) == 8 && spec.fields.dtypes.accumulate == Accumulate::float32;
+  return std::min(spec.scaled_depth(), promotes ? kScaleBlock : spec.depth);
+}
 
 std::int64_t MatmulSpec::scaled_depth() const noexcept {
   if (scheme() == Scheme::block128) return kScaleBlock;
@@ -126,20 +125,25 @@ void scales_of(const MatmulSpec& spec, const MatmulTensors& tensors, std::int64_
   }
 }
 
+Bounded bound(const MatmulSpec& spec, const SumParts& parts) {
+  const auto addends = static_cast<double>(instruction_depth(spec) + 1);
+  const auto intervals = static_cast<double>((spec.depth + interval(spec) - 1) / interval(spec));
+  const double cuts = spec.unit * (parts.peaks + kDeviations * std::sqrt(addends * parts.squares));
+  return {parts.sum, cuts + (intervals + 3) * kRounding * (parts.magnitude + cuts)};
+}
+
 Bounded matmul_sum(const MatmulSpec& spec, const float* a, const float* b, const std::vector<double>& scales) {
   const std::int64_t depth = instruction_depth(spec), step = interval(spec), per_scale = spec.scaled_depth();
-  double sum = 0, peaks = 0, squares = 0, magnitude = 0;
-  std::int64_t intervals = 0;
-  for (std::int64_t k = 0; k < spec.depth; k += step, ++intervals) {
+  SumParts parts;
+  for (std::int64_t k = 0; k < spec.depth; k += step) {
     const Partial part = accumulate(a + k, b + k, std::min(step, spec.depth - k), depth);
     const double scale = scales[static_cast<std::size_t>(k / per_scale)];
-    sum += scale * part.sum;
-    peaks += scale * part.peaks;
-    squares += scale * scale * part.squares;
-    magnitude += scale * std::abs(part.sum);
+    parts.sum += scale * part.sum;
+    parts.peaks += scale * part.peaks;
+    parts.squares += scale * scale * part.squares;
+    parts.magnitude += scale * std::abs(part.sum);
   }
-  const double cuts = spec.unit * (peaks + kDeviations * std::sqrt(static_cast<double>(depth + 1) * squares));
-  return {sum, cuts + static_cast<double>(intervals + 3) * kRounding * (magnitude + cuts)};
+  return bound(spec, parts);
 }
 
 ColumnPair columns_of(const MatmulSpec& spec, std::int64_t column) {

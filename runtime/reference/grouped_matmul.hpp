@@ -72,6 +72,14 @@ void scales_of(const MatmulSpec& spec, const MatmulTensors& tensors, std::int64_
 /// Adding n of them and scaling costs (n + 3) roundings of 2^-24.
 Bounded matmul_sum(const MatmulSpec& spec, const float* a, const float* b, const std::vector<double>& scales);
 
+/// What matmul_sum gathers on its way, each scaled: for references that run elsewhere.
+struct SumParts {
+  double sum = 0, peaks = 0, squares = 0, magnitude = 0;
+};
+std::int64_t instruction_depth(const MatmulSpec& spec);  ///< d
+std::int64_t interval(const MatmulSpec& spec);           ///< K that is summed before a sum moves to other registers
+Bounded bound(const MatmulSpec& spec, const SumParts& parts);
+
 /// The one or two columns of N that output column `column` is made of; `up` is -1 where there is only one.
 struct ColumnPair {
   std::int64_t gate = 0, up = -1;

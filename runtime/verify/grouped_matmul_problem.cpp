@@ -101,6 +101,11 @@ void store_nan(Tensor& tensor, std::size_t index) {
 
 }  // namespace
 
+bool flag(const Plan& plan, std::string_view name) {
+  return std::ranges::any_of(plan.decisions, [&](const Decision& decision) { return decision.name == name; }) &&
+         plan.boolean(name);
+}
+
 reference::MatmulSpec matmul_spec(const Kernel& kernel, const Config& config) {
   const Plan& plan = kernel.plan();
   MatmulSpec spec;

@@ -5,6 +5,7 @@
 #include "cpu/matmul.hpp"
 #include "cpu/pins.hpp"
 #include "cuda/nvrtc.hpp"
+#include "support/core_text.hpp"
 #include "support/skip.hpp"
 
 using namespace moegen;
@@ -55,4 +56,13 @@ TEST_CASE("the matrix product compiles, without a spill") {
                                             test::matmul_entry(Dtype::float8_e4m3fn)};
   const cuda::CompiledCubin cubin = nvrtc().compile(test::matmul_text(), "matmul.cu", find_arch("sm_90a"), entries);
   for (const EntryResources& resources : cubin.resources) CHECK(resources.spill_store_bytes == 0);
+}
+
+TEST_CASE("the sums of grouped_matmul's reference compile, without a spill") {
+  const std::string text =
+      test::core_text() + test::without_includes(test::file_text("tests/cpu/kernels/matmul_sums.cuh"));
+  for (const char* arch : {"sm_80", "sm_90a"}) {
+    const cuda::CompiledCubin cubin = nvrtc().compile(text, "matmul_sums.cu", find_arch(arch), {"matmul_sums"});
+    for (const EntryResources& resources : cubin.resources) CHECK(resources.spill_store_bytes == 0);
+  }
 }

@@ -10,30 +10,16 @@
 #include "reference/number.hpp"
 #include "reference/quantize.hpp"
 #include "support/grouped_matmul_table.hpp"
+#include "support/matmul_spec.hpp"
 #include "verify/grouped_matmul_problem.hpp"
 
 namespace {
 
 using namespace moegen;
 using reference::MatmulSpec;
+using test::spec_of;
 using verify::GroupedMatmulCase;
 using verify::GroupedMatmulProblem;
-
-// What a plan would decide for a config that leaves nothing open.
-MatmulSpec spec_of(const Config& config, bool up) {
-  const ConfigFields& f = config.fields();
-  MatmulSpec spec;
-  spec.fields = f;
-  spec.up = up;
-  spec.depth = up ? f.expert_hidden : f.intermediate;
-  spec.columns = up ? f.intermediate * (f.activation.gated ? 2 : 1) : f.expert_hidden;
-  spec.fuse_activation = up && f.experts.fuse_activation == Choice::yes;
-  spec.fuse_quantize = up && f.experts.fuse_quantize == Choice::yes;
-  spec.gather_a = up && f.experts.gather_a == Choice::yes;
-  spec.output_columns = spec.fuse_activation ? f.intermediate : spec.columns;
-  spec.output = spec.fuse_quantize ? Dtype::float8_e4m3fn : up ? f.dtypes.activation : f.finalize.down;
-  return spec;
-}
 
 // Writes one row as an exact kernel would; `scale_of` gives the place of a group's scale.
 void write_quantised(const MatmulSpec& spec, const std::vector<Bounded>& row, std::int64_t index,
