@@ -21,6 +21,7 @@ struct HostProgram : Program {
   struct Entry {
     std::string name;
     HostEntry function = nullptr;
+    std::uint32_t max_threads = 0;          ///< of a block, as __launch_bounds__ of the text says; 0: it does not
     std::uint32_t static_shared_bytes = 0;  ///< the dynamic part begins there, rounded up to dynamic_shared_alignment
     std::uint32_t dynamic_shared_offset = 0;
   };

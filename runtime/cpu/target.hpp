@@ -56,7 +56,7 @@ struct LaunchRequest {
   std::uint32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
   std::uint32_t cluster = 1;  ///< blocks of a cluster along x
   std::uint32_t dynamic_shared_bytes = 0;
-  int max_threads = 1024;       ///< __launch_bounds__ of the entry
+  int max_threads = 1024;       ///< of a block, as the plan says; the text's __launch_bounds__ holds as well
   bool cooperative = false;     ///< all blocks resident together
   void** parameters = nullptr;  ///< one pointer a kernel parameter, as for cuLaunchKernelEx
   CpuOptions options;

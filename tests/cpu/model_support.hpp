@@ -57,8 +57,7 @@ inline std::string text(const std::vector<CpuReport>& reports) {
 /// A launch of one function with one parameter. Site n of the function is line 10 n of k.cu, in f.
 struct HostLaunch {
   explicit HostLaunch(cpu::HostEntry function) {
-    program.entries.push_back(
-        {.name = "kernel", .function = function, .static_shared_bytes = 0, .dynamic_shared_offset = 0});
+    program.entries.push_back({.name = "kernel", .function = function});
     std::string table;
     for (int line = 10; line <= 90; line += 10) table += fmt::format("{}\tf\t\n", line);
     program.sites = cpu::Sites("k.cu", table);

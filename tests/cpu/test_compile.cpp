@@ -150,6 +150,27 @@ TEST_CASE("the arch is what the text sees") {
   CHECK(run_for("sm_120a") == std::vector{1200, -1, 1});
 }
 
+TEST_CASE("launch bounds of the text are read, entry by entry") {
+  const auto program = build(
+      "template <int n> struct P { enum : unsigned { threads = 32 * n }; };\n"
+      "extern \"C\" __global__ void __launch_bounds__(256, 1) number(int* p) { __shared__ int s; s = 1; *p = s; }\n"
+      "extern \"C\" __global__ __launch_bounds__(P<5>::threads) void enumerator(int* p) { *p = 2; }\n"
+      "__launch_bounds__(96) __global__ void helper(int* p) { *p = 3; }\n"
+      "extern \"C\" __global__ void __launch_bounds__(64ul) declared(int* p);\n"
+      "extern \"C\" __global__ void declared(int* p) { helper(p); }\n"
+      "extern \"C\" __global__ void nothing(int* p) {}\n",
+      {"nothing", "number", "declared", "enumerator"});
+  CHECK(program->find("number")->max_threads == 256);
+  CHECK(program->find("number")->static_shared_bytes == 4);
+  CHECK(program->find("enumerator")->max_threads == 160);
+  CHECK(program->find("declared")->max_threads == 64);
+  CHECK(program->find("nothing")->max_threads == 0);
+  const CompiledObject wrong = compile("extern \"C\" __global__ void __launch_bounds__(n) k() {}\n", {"k"});
+  CHECK(wrong.object == "");
+  CHECK(wrong.log.starts_with("kernel.cu:1:"));
+  CHECK(wrong.log.find("use of undeclared identifier 'n'") != std::string::npos);
+}
+
 TEST_CASE("parameters of every kind arrive") {
   struct Small {
     int a;

@@ -307,6 +307,20 @@ TEST_CASE("a scope that is too narrow, and one that is just wide enough") {
   CHECK_MESSAGE(apart.find("cluster scope does not include both") != std::string::npos, apart);
 }
 
+TEST_CASE("a launch with more threads than the text's launch bounds is refused") {
+  const std::string text =
+      "extern \"C\" __global__ void __launch_bounds__(96, 2) kernel(unsigned* out) { *out = 1; }\n";
+  const test::CpuText kernel(text, "kernel.cu", find_arch("sm_90a"), {"kernel"});
+  std::uint32_t word = 0;
+  void* out = &word;
+  void* parameters[] = {&out};
+  CHECK(test::text(kernel.run("kernel", {.block = 97}, parameters)) ==
+        "misuse: launch of 'kernel': 97 threads a block; its launch bounds say at most 96\n");
+  CHECK(word == 0);
+  CHECK(test::text(kernel.run("kernel", {.block = 96}, parameters)) == "");
+  CHECK(word == 1);
+}
+
 TEST_CASE("trap ends the launch") {
   for (bool check : {false, true}) {
     CoreKernel kernel("out[thread_index()] = 1;\nif (thread_index() == 5) trap();", check);

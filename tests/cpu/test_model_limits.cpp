@@ -58,6 +58,19 @@ TEST_CASE("what a launch may not ask for") {
   CHECK(refused([](R r) { r.entry = "other", r.label = "kernel"; }) == "the program has no entry 'other'");
 }
 
+TEST_CASE("the tighter of the plan's and the text's launch bounds holds") {
+  HostLaunch launch(nothing);
+  launch.request.max_threads = 256;
+  launch.program.entries[0].max_threads = 128;
+  CHECK(text(launch.block(128).run()) == "");
+  CHECK(refused(launch.block(160)) == "160 threads a block; its launch bounds say at most 128");
+  launch.program.entries[0].max_threads = 512;
+  CHECK(refused(launch.block(288)) == "288 threads a block; its launch bounds say at most 256");
+  launch.request.max_threads = 0;
+  CHECK(text(launch.block(512).run()) == "");
+  CHECK(refused(launch.block(513)) == "513 threads a block; its launch bounds say at most 512");
+}
+
 TEST_CASE("static and dynamic shared memory together") {
   HostLaunch launch(nothing);
   launch.program.entries[0].static_shared_bytes = 1000;

@@ -292,6 +292,7 @@ CompiledObject Compiler::compile(const CompileRequest& request, Times& times) co
   const auto machine = make_machine(*host_);
   SiteTable sites(request.file_name);
   prepare(*module);
+  const std::vector<std::uint32_t> bounds = read_launch_bounds(*module, request.entries);
   const SharedLayout layout = lower_shared(*module);
   optimise(*module, *machine, request.check, sites);
   llvm::StripDebugInfo(*module);
@@ -308,6 +309,7 @@ CompiledObject Compiler::compile(const CompileRequest& request, Times& times) co
                                           .dynamic_shared_offset = layout.dynamic_offset,
                                           .num_constants = num_constants,
                                           .entries = request.entries,
+                                          .max_threads = bounds,
                                           .sites = sites.text()});
   compiled.resources = resources_of(request, layout);
   return compiled;
@@ -373,11 +375,13 @@ struct ConstantRow {
 void fill(LinkedProgram& program, const ObjectTable& table, const llvm::orc::SymbolMap& symbols) {
   llvm::orc::ExecutionSession& execution = program.session.execution;
   const auto address = [&](const std::string& name) { return symbols.lookup(execution.intern(name)).getAddress(); };
-  for (const std::string& entry : table.entries)
-    program.entries.push_back({.name = entry,
-                               .function = address(fmt::format("{}{}", kEntryPrefix, entry)).toPtr<HostEntry>(),
-                               .static_shared_bytes = table.static_shared_bytes,
-                               .dynamic_shared_offset = table.dynamic_shared_offset});
+  for (std::size_t i = 0; i < table.entries.size(); ++i)
+    program.entries.push_back(
+        {.name = table.entries[i],
+         .function = address(fmt::format("{}{}", kEntryPrefix, table.entries[i])).toPtr<HostEntry>(),
+         .max_threads = table.max_threads[i],
+         .static_shared_bytes = table.static_shared_bytes,
+         .dynamic_shared_offset = table.dynamic_shared_offset});
   const auto* rows = address(std::string(kConstantsSymbol)).toPtr<const ConstantRow*>();
   for (std::uint32_t i = 0; i < table.num_constants; ++i)
     program.constants.emplace_back(rows[i].address, rows[i].bytes);

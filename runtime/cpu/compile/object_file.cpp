@@ -25,7 +25,8 @@ std::uint64_t digest_of(std::string_view bytes) { return XXH3_64bits(bytes.data(
 std::string print(const ObjectTable& table) {
   std::string text = fmt::format("{}\n{}\n{}\n{}\n{}\n", table.file_name, table.static_shared_bytes,
                                  table.dynamic_shared_offset, table.num_constants, table.entries.size());
-  for (const std::string& entry : table.entries) text += entry + '\n';
+  for (std::size_t i = 0; i < table.entries.size(); ++i)
+    text += fmt::format("{}\n{}\n", table.entries[i], table.max_threads[i]);
   return text + table.sites;
 }
 
@@ -49,8 +50,10 @@ ObjectTable parse(std::string_view text) {
   table.static_shared_bytes = take_number(text);
   table.dynamic_shared_offset = take_number(text);
   table.num_constants = take_number(text);
-  for (std::uint32_t left = take_number(text); left > 0 && !text.empty(); --left)
+  for (std::uint32_t left = take_number(text); left > 0 && !text.empty(); --left) {
     table.entries.emplace_back(take_line(text));
+    table.max_threads.push_back(take_number(text));
+  }
   table.sites = text;
   return table;
 }

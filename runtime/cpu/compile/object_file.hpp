@@ -17,7 +17,8 @@ struct ObjectTable {
   std::uint32_t dynamic_shared_offset = 0;
   std::uint32_t num_constants = 0;  ///< rows of kConstantsSymbol
   std::vector<std::string> entries;
-  std::string sites;  ///< as Sites reads it
+  std::vector<std::uint32_t> max_threads;  ///< of each entry, as HostProgram::Entry has it
+  std::string sites;                       ///< as Sites reads it
 };
 
 /// `elf` with `table` behind it.

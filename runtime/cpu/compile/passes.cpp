@@ -30,7 +30,7 @@ using llvm::isa;
 constexpr const char* kSite = "moegen_cpu_site";
 constexpr const char* kContext = "moegen_cpu_context";
 constexpr const char* kAccess = "moegen_cpu_access";
-constexpr const char* kAnnotation = "moegen.shared";
+constexpr std::string_view kSharedAnnotation = "moegen.shared", kBoundsAnnotation = "moegen.launch_bounds";
 constexpr std::uint64_t kWidestAccess = 16;  // bytes that one instruction of a GPU moves, and so demands as alignment
 constexpr std::uint64_t kMinimumDynamicAlignment = 16;
 
@@ -52,25 +52,45 @@ std::vector<llvm::CallInst*> calls_of(llvm::Module& module, const char* name) {
 
 // ---- shared memory
 
-bool is_shared_annotation(const llvm::ConstantStruct& annotation) {
-  const auto* name = dyn_cast<llvm::GlobalVariable>(annotation.getOperand(1)->stripPointerCasts());
-  if (!name || !name->hasInitializer()) return false;
-  const auto* text = dyn_cast<llvm::ConstantDataArray>(name->getInitializer());
-  return text && text->isCString() && text->getAsCString() == kAnnotation;
+/// `__attribute__((annotate("name", arguments...)))` of the text.
+struct Annotation {
+  llvm::Constant* object = nullptr;  ///< the variable or function
+  std::string_view name;
+  const llvm::Constant* arguments = nullptr;  ///< a struct of them; null if there are none
+};
+
+const llvm::Constant* initializer_of(const llvm::Value* pointer) {
+  const auto* variable = dyn_cast<llvm::GlobalVariable>(pointer->stripPointerCasts());
+  return variable && variable->hasInitializer() ? variable->getInitializer() : nullptr;
 }
 
-/// The variables that are annotated as shared; the annotations go.
-std::vector<llvm::GlobalVariable*> take_annotated(llvm::Module& module) {
+/// One element of llvm.global.annotations: object, name, file, line, arguments.
+Annotation annotation_of(const llvm::Constant& element) {
+  const auto operand = [&](unsigned number) { return element.getAggregateElement(number); };
+  const auto* name = llvm::dyn_cast_or_null<llvm::ConstantDataArray>(initializer_of(operand(1)));
+  return {.object = cast<llvm::Constant>(operand(0)->stripPointerCasts()),
+          .name = name && name->isCString() ? view(name->getAsCString()) : std::string_view(),
+          .arguments = initializer_of(operand(4))};
+}
+
+std::vector<Annotation> annotations_of(const llvm::Module& module, std::string_view name) {
+  std::vector<Annotation> found;
+  const llvm::GlobalVariable* list = module.getGlobalVariable("llvm.global.annotations");
+  const auto* elements = list ? dyn_cast<llvm::ConstantArray>(list->getInitializer()) : nullptr;
+  if (!elements) return found;
+  for (const llvm::Use& element : elements->operands()) {
+    const Annotation annotation = annotation_of(*cast<llvm::Constant>(element.get()));
+    if (annotation.name == name) found.push_back(annotation);
+  }
+  return found;
+}
+
+/// The variables that are annotated as shared; all annotations go.
+std::vector<llvm::GlobalVariable*> take_shared(llvm::Module& module) {
   std::vector<llvm::GlobalVariable*> variables;
-  llvm::GlobalVariable* annotations = module.getGlobalVariable("llvm.global.annotations");
-  if (!annotations) return variables;
-  if (const auto* list = dyn_cast<llvm::ConstantArray>(annotations->getInitializer()))
-    for (const llvm::Use& item : list->operands()) {
-      const auto* annotation = cast<llvm::ConstantStruct>(item.get());
-      auto* variable = dyn_cast<llvm::GlobalVariable>(annotation->getOperand(0)->stripPointerCasts());
-      if (variable && is_shared_annotation(*annotation)) variables.push_back(variable);
-    }
-  annotations->eraseFromParent();
+  for (const Annotation& annotation : annotations_of(module, kSharedAnnotation))
+    if (auto* variable = dyn_cast<llvm::GlobalVariable>(annotation.object)) variables.push_back(variable);
+  if (llvm::GlobalVariable* list = module.getGlobalVariable("llvm.global.annotations")) list->eraseFromParent();
   return variables;
 }
 
@@ -455,10 +475,22 @@ void prepare(llvm::Module& module) {
   describe_site(module);
 }
 
+std::vector<std::uint32_t> read_launch_bounds(const llvm::Module& module, const std::vector<std::string>& entries) {
+  std::vector<std::uint32_t> bounds(entries.size(), 0);
+  for (const Annotation& annotation : annotations_of(module, kBoundsAnnotation)) {
+    const auto entry = std::ranges::find(entries, view(annotation.object->getName()));
+    const auto* most = annotation.arguments ? annotation.arguments->getAggregateElement(0u) : nullptr;
+    if (entry == entries.end() || !most || !isa<llvm::ConstantInt>(most)) continue;
+    bounds[static_cast<std::size_t>(entry - entries.begin())] =
+        static_cast<std::uint32_t>(cast<llvm::ConstantInt>(most)->getLimitedValue(0xFFFFFFFFu));
+  }
+  return bounds;
+}
+
 SharedLayout lower_shared(llvm::Module& module) {
   SharedLayout layout;
   std::uint64_t end = 0;
-  for (llvm::GlobalVariable* variable : take_annotated(module)) {
+  for (llvm::GlobalVariable* variable : take_shared(module)) {
     const std::uint64_t bytes = module.getDataLayout().getTypeAllocSize(variable->getValueType()).getFixedValue();
     const std::uint64_t begin = llvm::alignTo(end, llvm::Align(alignment_of(*variable)));
     replace_by_offset(*variable, begin);

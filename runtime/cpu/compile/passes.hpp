@@ -51,6 +51,10 @@ std::string errors_about_assembly(const llvm::Module& module);
 /// every function to be inlined, so that places have whole chains.
 void prepare(llvm::Module& module);
 
+/// Threads of a block that `__launch_bounds__` of each of `entries` allows; 0 where the text does not say. Before
+/// lower_shared, with which the annotations go.
+std::vector<std::uint32_t> read_launch_bounds(const llvm::Module& module, const std::vector<std::string>& entries);
+
 /// Replaces `__shared__` variables by addresses in the block's shared memory.
 SharedLayout lower_shared(llvm::Module& module);
 

@@ -12,8 +12,9 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #define __restrict__ __restrict
+// Read by passes.cpp: a launch with more threads is refused.
+#define __launch_bounds__(...) __attribute__((annotate("moegen.launch_bounds", __VA_ARGS__)))
 // Limits of a launch, which the model takes from the plan.
-#define __launch_bounds__(...)
 #define __cluster_dims__(...)
 #define __grid_constant__
 #define __maxnreg__(...)

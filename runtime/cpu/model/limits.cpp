@@ -31,13 +31,15 @@ std::string check_size(const char* what, const std::uint32_t (&size)[3], const s
   return {};
 }
 
-std::string check_threads(const LaunchRequest& request) {
+/// The smaller of two limits of which 0 is none.
+std::uint64_t tighter(std::uint64_t a, std::uint64_t b) { return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b); }
+
+std::string check_threads(const LaunchRequest& request, const HostProgram::Entry& entry) {
   const std::uint64_t threads = product(request.block);
   if (threads > kMaxThreads) return fmt::format("{} threads a block; at most {}", threads, kMaxThreads);
-  if (request.max_threads > 0 && threads > static_cast<std::uint64_t>(request.max_threads)) {
-    return fmt::format("{} threads a block; its launch bounds say at most {}", threads, request.max_threads);
-  }
-  return {};
+  const std::uint64_t most = tighter(static_cast<std::uint64_t>(std::max(request.max_threads, 0)), entry.max_threads);
+  if (most == 0 || threads <= most) return {};
+  return fmt::format("{} threads a block; its launch bounds say at most {}", threads, most);
 }
 
 std::string check_shared(const LaunchRequest& request, const HostProgram::Entry& entry) {
@@ -91,7 +93,7 @@ std::string check_resident(const LaunchRequest& request) {
 std::string refusal(const LaunchRequest& request, const HostProgram::Entry& entry) {
   std::string why = check_size("a grid", request.grid, kMaxGrid);
   if (why.empty()) why = check_size("a block", request.block, kMaxBlock);
-  if (why.empty()) why = check_threads(request);
+  if (why.empty()) why = check_threads(request, entry);
   if (why.empty()) why = check_shared(request, entry);
   if (why.empty()) why = check_cluster(request);
   if (why.empty()) why = check_resident(request);
