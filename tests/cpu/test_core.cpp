@@ -315,10 +315,43 @@ TEST_CASE("a launch with more threads than the text's launch bounds is refused")
   void* out = &word;
   void* parameters[] = {&out};
   CHECK(test::text(kernel.run("kernel", {.block = 97}, parameters)) ==
-        "misuse: launch of 'kernel': 97 threads a block; its launch bounds say at most 96\n");
+        "misuse: launch of 'kernel': 97 threads a block; its launch bounds say at most 96\n\n");
   CHECK(word == 0);
   CHECK(test::text(kernel.run("kernel", {.block = 96}, parameters)) == "");
   CHECK(word == 1);
+}
+
+TEST_CASE("an address in shared memory must be there") {
+  struct Wrong {
+    std::string_view pointer, what;
+  };
+  constexpr Wrong kWrong[] = {
+      {"map_cluster_shared(words + 2, 1 - block_index())", "shared+0x8 of block 1 is not in the block's shared memory"},
+      {"out + 3", "'out'+12 is not in the block's shared memory"},
+      {"words + 65", "is not in the block's shared memory"},
+  };
+  for (bool check : {false, true}) {
+    for (const Wrong& wrong : kWrong) {
+      CoreKernel kernel(fmt::format("uint32_t* words = reinterpret_cast<uint32_t*>(dynamic_shared());\n"
+                                    "if (block_index() == 0) out[0] = shared_address({}); cluster_arrive(); "
+                                    "cluster_wait();",
+                                    wrong.pointer),
+                        check);
+      const std::string found = kernel.run({.grid = 2, .block = 1, .shared_bytes = 256, .cluster = 2});
+      REQUIRE_MESSAGE(kernel.reports().size() == 1, found);
+      CHECK(kernel.reports()[0].finding == CpuFinding::misuse);
+      CHECK_MESSAGE(kernel.reports()[0].what.starts_with("shared_address: "), found);
+      CHECK_MESSAGE(kernel.reports()[0].what.ends_with(wrong.what), found);
+      CHECK(test::has_side(kernel.source(), kernel.reports()[0], "= shared_address("));
+    }
+    CoreKernel right(
+        "unsigned char* bytes = dynamic_shared();\nout[0] = shared_address(bytes + 4); out[1] = "
+        "shared_address(bytes + 256);",
+        check);
+    CHECK(right.run({.block = 1, .shared_bytes = 256}) == "");
+    CHECK(right.word(0) == 4);
+    CHECK(right.word(1) == 256);  // right behind the end
+  }
 }
 
 TEST_CASE("trap ends the launch") {

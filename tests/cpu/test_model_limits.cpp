@@ -59,7 +59,7 @@ TEST_CASE("what a launch may not ask for") {
 }
 
 TEST_CASE("the tighter of the plan's and the text's launch bounds holds") {
-  HostLaunch launch(nothing);
+  HostLaunch launch([](void**) {});
   launch.request.max_threads = 256;
   launch.program.entries[0].max_threads = 128;
   CHECK(text(launch.block(128).run()) == "");

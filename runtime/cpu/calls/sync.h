@@ -65,6 +65,9 @@ MOEGEN_CPU_CALL unsigned long moegen_cpu_globaltimer(void);
 /// Ends the launch with a finding: the kernel's `trap`.
 MOEGEN_CPU_CALL void moegen_cpu_trap(unsigned int site);
 
+/// shared_address() of `pointer`, which is not in the block's shared memory: ends the launch with a finding.
+MOEGEN_CPU_CALL void moegen_cpu_not_shared(const void* pointer, unsigned int site);
+
 /// A plain access, put before it by the compiler where checks are on. `kind`: 0 read, 1 write.
 MOEGEN_CPU_CALL void moegen_cpu_access(const void* address, unsigned int bytes, unsigned int alignment,
                                        unsigned int kind, unsigned int site);
@@ -87,4 +90,5 @@ MOEGEN_CPU_CALL void moegen_cpu_access(const void* address, unsigned int bytes, 
   X(moegen_cpu_fence)              \
   X(moegen_cpu_globaltimer)        \
   X(moegen_cpu_trap)               \
+  X(moegen_cpu_not_shared)         \
   X(moegen_cpu_access)

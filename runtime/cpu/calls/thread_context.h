@@ -14,9 +14,10 @@ struct MoegenCpuContext {
   struct MoegenCpuIndex thread_index, block_index, block_dim, grid_dim;
   unsigned int lane, warp;
   unsigned int cluster_rank, cluster_size;
-  char* shared;  ///< the block's shared memory; static variables first, then the dynamic part
-  void* thread;  ///< moegen::cpu::Thread
-  unsigned long reserved[6];
+  char* shared;                ///< the block's shared memory; static variables first, then the dynamic part
+  void* thread;                ///< moegen::cpu::Thread
+  unsigned long shared_bytes;  ///< of the block, static and dynamic
+  unsigned long reserved[5];
 };
 
 /// Where the context of the thread is on whose stack `address` lies.

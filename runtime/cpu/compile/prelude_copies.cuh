@@ -4,9 +4,12 @@
 
 namespace moegen::cpu {
 
-/// Offset in the block's shared memory.
+/// Offset in the block's shared memory, where `pointer` must be, or right behind it.
 MOEGEN_CPU_INLINE unsigned int shared_address(const void* pointer) {
-  return static_cast<unsigned int>(static_cast<const char*>(pointer) - moegen_cpu_context()->shared);
+  const MoegenCpuContext* context = moegen_cpu_context();
+  const auto offset = static_cast<unsigned long>(static_cast<const char*>(pointer) - context->shared);
+  if (offset > context->shared_bytes) moegen_cpu_not_shared(pointer, moegen_cpu_site());
+  return static_cast<unsigned int>(offset);
 }
 
 // ---- mbarriers ---------------------------------------------------------------------------------------------

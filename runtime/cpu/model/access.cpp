@@ -2,10 +2,23 @@
 // The calls that belong to no primitive: plain accesses of checked kernels, the clock, the trap.
 #include <chrono>
 
+#include <fmt/core.h>
+
 #include "cpu/check/checker.hpp"
 #include "cpu/model/address.hpp"
 #include "cpu/model/block.hpp"
 #include "cpu/model/calls.hpp"
+
+namespace moegen::cpu {
+namespace {
+
+std::string not_shared(const Scheduler& scheduler, const void* pointer) {
+  return fmt::format("shared_address: {} is not in the block's shared memory",
+                     name_address(scheduler, *scheduler.running().block, pointer));
+}
+
+}  // namespace
+}  // namespace moegen::cpu
 
 using namespace moegen::cpu;
 
@@ -28,4 +41,9 @@ unsigned long moegen_cpu_globaltimer(void) {
 
 void moegen_cpu_trap(unsigned site) {
   Scheduler::current().fail(moegen::CpuFinding::fault, "the kernel trapped", site, "trap");
+}
+
+void moegen_cpu_not_shared(const void* pointer, unsigned site) {
+  Scheduler& scheduler = Scheduler::current();
+  scheduler.fail(moegen::CpuFinding::misuse, not_shared(scheduler, pointer), site, "takes an address in shared memory");
 }

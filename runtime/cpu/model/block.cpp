@@ -92,6 +92,7 @@ std::unique_ptr<Block> make_block(Cohort& cohort, std::uint32_t place, Thread* t
   block->context.cluster_rank = block->cluster_rank;
   block->context.cluster_size = shape.cluster_size;
   block->context.shared = shared;
+  block->context.shared_bytes = shape.shared_bytes;
   return block;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <utility>
 
 #include <fmt/core.h>
@@ -43,7 +44,18 @@ std::uint64_t grid_blocks(const LaunchRequest& request) {
   return std::uint64_t{request.grid[0]} * request.grid[1] * request.grid[2];
 }
 
+/// Empty for a lack of memory.
+std::string_view reason_of(const std::exception& error) {
+  return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ? std::string_view() : error.what();
+}
+
+std::string cannot_go_on(std::string_view reason) {
+  return reason.empty() ? "the CPU target is out of memory" : fmt::format("the CPU target cannot go on: {}", reason);
+}
+
 }  // namespace
+
+std::string describe_exception(const std::exception& error) { return cannot_go_on(reason_of(error)); }
 
 void Reports::add(CpuReport report, bool is_last) {
   const std::lock_guard lock(mutex_);
@@ -106,5 +118,12 @@ Launch::Launch(const LaunchRequest& launch_request, const HostProgram& host_prog
       num_cohorts(grid_blocks(request) / shape.num_blocks),
       reports(request.options.max_reports),
       workers(num_workers) {}
+
+void Launch::give_up(const std::exception& error) noexcept {
+  if (!gave_up_.exchange(true)) reason_of(error).copy(reason_.data(), reason_.size() - 1);
+  abandoned = true;
+}
+
+std::string Launch::why_given_up() const { return gave_up_ ? cannot_go_on(reason_.data()) : std::string(); }
 
 }  // namespace moegen::cpu

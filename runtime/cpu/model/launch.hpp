@@ -3,11 +3,15 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -66,6 +70,10 @@ struct Launch {
 
   /// Of the grid.
   std::uint64_t num_blocks() const noexcept { return num_cohorts * shape.num_blocks; }
+  /// Abandons the launch because the model cannot go on. Thread-safe; the first reason is kept. Allocates nothing.
+  void give_up(const std::exception& error) noexcept;
+  /// "the CPU target is out of memory"; empty if nobody gave up. Once no worker runs.
+  std::string why_given_up() const;
 
   const LaunchRequest& request;
   const HostProgram& program;
@@ -76,6 +84,13 @@ struct Launch {
   std::atomic<bool> abandoned = false;
   Reports reports;
   Workers workers;
+
+ private:
+  std::atomic<bool> gave_up_ = false;
+  std::array<char, 160> reason_{};  ///< what the exception says; empty for a lack of memory
 };
+
+/// "the CPU target is out of memory", "the CPU target cannot go on: ...".
+std::string describe_exception(const std::exception& error);
 
 }  // namespace moegen::cpu

@@ -5,7 +5,6 @@
 #include <exception>
 #include <memory>
 #include <numeric>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -111,8 +110,7 @@ void guarded_work(Launch& launch, const CohortOrder& order, Stacks stacks, Check
   try {
     work(launch, order, std::move(stacks), checker);
   } catch (const std::exception& error) {
-    launch.abandoned = true;
-    launch.reports.add_last(misuse(launch.request, error.what()));
+    launch.give_up(error);
   }
   launch.workers.leave();
 }
@@ -121,13 +119,14 @@ void run_workers(Launch& launch, std::vector<Stacks> stacks, Checker* checker) {
   const CohortOrder order(launch);
   const FaultHandlers handlers;
   std::vector<std::jthread> others;
+  others.reserve(stacks.size());
   for (std::size_t i = 1; i < stacks.size(); ++i) {
     try {
       others.emplace_back([&launch, &order, own = std::move(stacks[i])]() mutable {
         guarded_work(launch, order, std::move(own), nullptr);
       });
-    } catch (const std::system_error&) {
-      launch.workers.leave();  // a limit on threads: fewer of them do the work
+    } catch (const std::exception&) {
+      launch.workers.leave();  // a limit on threads, or on memory: fewer of them do the work
     }
   }
   guarded_work(launch, order, std::move(stacks[0]), checker);
@@ -147,7 +146,9 @@ LaunchOutcome run_launch(const LaunchRequest& request, const MakeChecker& make_c
   Launch launch(request, program, *entry, static_cast<unsigned>(stacks.size()));
   const std::unique_ptr<Checker> checker = request.options.check ? make_checker(request) : nullptr;
   run_workers(launch, std::move(stacks), checker.get());
-  return {launch.reports.take()};
+  LaunchOutcome outcome{launch.reports.take()};
+  if (const std::string why = launch.why_given_up(); !why.empty()) outcome.reports.push_back(misuse(request, why));
+  return outcome;
 }
 
 }  // namespace
@@ -156,7 +157,7 @@ LaunchOutcome launch(const LaunchRequest& request, const MakeChecker& make_check
   try {
     return run_launch(request, make_checker, host_threads);
   } catch (const std::exception& error) {
-    return refused(request, error.what());
+    return refused(request, describe_exception(error));
   }
 }
 

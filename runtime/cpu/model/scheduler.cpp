@@ -247,11 +247,22 @@ void Scheduler::thread_main() {
   self.run_threads();
 }
 
+/// Runs the thread to its end. False if the model cannot go on; no exception may leave a fiber.
+bool Scheduler::run_one() {
+  try {
+    launch_.entry(launch_.request.parameters);
+    end_running();
+    return true;
+  } catch (const std::exception& error) {
+    launch_.give_up(error);
+    return false;
+  }
+}
+
 /// A fiber's life: its thread, and on the same stack those after it that have not started.
 void Scheduler::run_threads() {
   for (;;) {
-    launch_.entry(launch_.request.parameters);
-    end_running();
+    if (!run_one()) abandon();
     char* const stack = std::exchange(running_->stack, nullptr);
     running_ = take_ready();
     if (running_ != nullptr && running_->stack == nullptr) {
@@ -286,7 +297,9 @@ bool Scheduler::run(std::span<Cohort* const> cohorts, std::uint64_t seed) {
     prepare(cohorts, seed);
     ended = loop();
   } catch (const Abandoned&) {
-    // what was found is in the launch's reports
+    ended = false;  // what was found is in the launch's reports
+  } catch (const std::exception& error) {
+    launch_.give_up(error);
   }
   if (!ended) launch_.abandoned = true;
   if (sanitizer::kOn && !ended) drain();

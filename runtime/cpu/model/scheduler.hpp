@@ -181,6 +181,7 @@ class Scheduler {
  private:
   static void thread_main();
   [[noreturn]] void run_threads();
+  bool run_one();
   void end_running();
   void start(Thread& thread, char* stack);
   Thread* take_ready() noexcept;

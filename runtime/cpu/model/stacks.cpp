@@ -56,10 +56,11 @@ bool StackPool::grow(std::size_t count) {
   if (mapped_ + count > kMaxStacks) return false;
   count = std::min(std::max(count, kGrowth), kMaxStacks - mapped_);
   const std::size_t bytes = (count + 1) * MOEGEN_CPU_STACK_BYTES;
+  mappings_.reserve(mappings_.size() + 1);
+  free_.reserve(mapped_ + count);  // all that there are, so that giving back never allocates
   void* const begin = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (begin == MAP_FAILED) return false;
   mappings_.push_back({begin, bytes});
-  free_.reserve(mapped_ + count);
   for (std::size_t i = 0; i < count; ++i) {
     char* const stack = first_aligned(begin) + i * MOEGEN_CPU_STACK_BYTES;
     if (mprotect(stack, page_bytes(), PROT_NONE) != 0) return false;
