@@ -61,6 +61,14 @@ struct LaunchRequest {
   void** parameters = nullptr;  ///< one pointer a kernel parameter, as for cuLaunchKernelEx
   CpuOptions options;
   const Buffers* buffers = nullptr;  ///< the memory that kernels may touch, and its names
+
+  std::uint64_t num_blocks() const noexcept { return product(grid); }
+  std::uint64_t threads_per_block() const noexcept { return product(block); }
+
+ private:
+  static std::uint64_t product(const std::uint32_t (&sizes)[3]) noexcept {
+    return std::uint64_t{sizes[0]} * sizes[1] * sizes[2];
+  }
 };
 
 /// What went wrong in a launch; empty reports = nothing.

@@ -231,10 +231,10 @@ TEST_CASE_FIXTURE(Launch, "two writes, or a write and a read, without order are 
 }
 
 TEST_CASE_FIXTURE(Launch, "a barrier between them is order") {
-  for (std::uint32_t i = 0; i < kThreads; ++i) write(i, shared[0].bytes + 4 * i);
+  for (std::uint32_t i = 0; i < kThreads; ++i) write(i, shared[0].bytes + std::size_t{4} * i);
   sync();
   for (std::uint32_t i = 0; i < kThreads; ++i)
-    for (std::uint32_t j = 0; j < kThreads; ++j) read(i, shared[0].bytes + 4 * j);
+    for (std::uint32_t j = 0; j < kThreads; ++j) read(i, shared[0].bytes + std::size_t{4} * j);
   sync();
   for (std::uint32_t i = 0; i < kThreads; ++i) write(i, shared[0].bytes + 4 * (kThreads - 1 - i));
   CHECK(finding().empty());
@@ -242,7 +242,7 @@ TEST_CASE_FIXTURE(Launch, "a barrier between them is order") {
 
 TEST_CASE_FIXTURE(Launch, "every reader of many is remembered") {
   for (std::uint32_t racing : {0u, 17u, 63u}) {
-    const char* const word = shared[0].bytes + 4 * racing;
+    const char* const word = shared[0].bytes + std::size_t{4} * racing;
     write(1, word);
     sync();
     for (std::uint32_t i = 0; i < kThreads; ++i) read(i, word, 4, 100 + i);
@@ -325,7 +325,7 @@ TEST_CASE_FIXTURE(Launch, "a plain read stays remembered behind the same thread'
 TEST_CASE_FIXTURE(Launch, "the last block's pattern: counted with release and acquire, then read by one block") {
   for (std::uint32_t block = 0; block < kBlocks; ++block) {
     for (std::uint32_t i = 0; i < kThreads; ++i)
-      touch(block, i, output + 4 * block, 1, i == 0 ? Access::write : Access::read);
+      touch(block, i, output + std::size_t{4} * block, 1, i == 0 ? Access::write : Access::read);
     found.clear();
     sync(block);
     touch(block, 0, input, 4, Access::atomic, 1, Scope::device);
@@ -334,7 +334,8 @@ TEST_CASE_FIXTURE(Launch, "the last block's pattern: counted with release and ac
     sync(block);
     if (block + 1 < kBlocks) checker->block_ended(blocks[block]);
   }
-  for (std::uint32_t block = 0; block < kBlocks; ++block) touch(3, 60, output + 4 * block, 1, Access::read);
+  for (std::uint32_t block = 0; block < kBlocks; ++block)
+    touch(3, 60, output + std::size_t{4} * block, 1, Access::read);
   CHECK(finding().empty());
   touch(3, 0, input, 4, Access::write);
   CHECK(finding().empty());

@@ -59,17 +59,18 @@ void there_and_back(void** parameters) {
 // Each thread copies 8 bytes, then the half of 16 bytes, in two groups.
 void small_copies(void** parameters) {
   auto& copy = parameter<Copy>(parameters);
-  auto* const words = shared<std::uint32_t>();
-  std::fill_n(words + 4 * me(), 4, 9u);
-  std::fill_n(words + 1024 + 4 * me(), 4, 9u);
-  moegen_cpu_copy_async(words + 4 * me(), copy.source.data() + 4 * me(), 8, 8, 1);
+  const std::size_t first = std::size_t{4} * me();
+  auto* const words = shared<std::uint32_t>() + first;
+  std::fill_n(words, 4, 9u);
+  std::fill_n(words + 1024, 4, 9u);
+  moegen_cpu_copy_async(words, copy.source.data() + first, 8, 8, 1);
   moegen_cpu_copy_commit(1);
-  moegen_cpu_copy_async(words + 1024 + 4 * me(), copy.source.data() + 4 * me(), 16, 8, 2);
+  moegen_cpu_copy_async(words + 1024, copy.source.data() + first, 16, 8, 2);
   moegen_cpu_copy_commit(2);
   moegen_cpu_copy_wait(1, 3);
-  std::copy_n(words + 4 * me(), 4, copy.target.data() + 4 * me());
+  std::copy_n(words, 4, copy.target.data() + first);
   moegen_cpu_copy_wait(0, 4);
-  std::copy_n(words + 1024 + 4 * me(), 4, copy.target.data() + 128 + 4 * me());
+  std::copy_n(words + 1024, 4, copy.target.data() + 128 + first);
 }
 
 void arrive_twice(void**) {
@@ -317,7 +318,7 @@ TEST_CASE("a tile's pieces are swizzled and what is outside the tensor is zero")
                                   .box = {width, 16},
                                   .swizzle = swizzle}),
                   {-8, -2},
-                  std::vector<unsigned char>(span * 16)};
+                  std::vector<unsigned char>(std::size_t{16} * span)};
     CHECK(text(run(load_tile, &copy)) == "");
     for (std::uint32_t y = 0; y < 16; ++y) {
       for (std::uint32_t x = 0; x < width; ++x) {

@@ -46,7 +46,7 @@ std::string misuse(cpu::HostEntry function, std::uint32_t threads = 64) {
 
 TEST_CASE("threads of a block meet at its barrier") {
   for (const std::uint32_t threads : {1u, 32u, 48u, 256u, 1024u}) {
-    std::vector<std::uint32_t> out(5 * threads, 77);
+    std::vector<std::uint32_t> out(std::size_t{5} * threads, 77);
     CHECK(text(HostLaunch(rotate).grid(5).block(threads).shared(4 * threads).run(out.data())) == "");
     CHECK(out == rotated(5, threads));
   }
@@ -66,7 +66,7 @@ TEST_CASE("a named barrier joins the warps that name it") {
   const auto kernel = [](void** parameters) {
     auto* const results = static_cast<std::uint32_t*>(parameters[0]);
     const std::uint32_t half = me() / 64;
-    auto* const words = shared<std::uint32_t>() + 64 * half;
+    auto* const words = shared<std::uint32_t>() + std::size_t{64} * half;
     for (std::uint32_t round = 1; round <= 3 + 4 * half; ++round) {
       words[me() % 64] = round;
       moegen_cpu_block_sync(1 + half, 64, 1);

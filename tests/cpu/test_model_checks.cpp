@@ -79,8 +79,8 @@ TEST_CASE("blocks start and end one after the other on one thread of the host") 
 
 TEST_CASE("accesses of kernel text") {
   HostLaunch launch([](void** parameters) {
-    moegen_cpu_access(parameters, 16, 8, 0, 1);
-    moegen_cpu_access(parameters + 1, 4, 4, 1, 2);
+    moegen_cpu_access(static_cast<const void*>(parameters), 16, 8, 0, 1);
+    moegen_cpu_access(static_cast<const void*>(parameters + 1), 4, 4, 1, 2);
   });
   CHECK(record(launch) == Calls{"started 0", "0/0 access a of 16 bytes, alignment 8, kind 0, scope 0, site 1",
                                 "0/0 access b of 4 bytes, alignment 4, kind 1, scope 0, site 2", "ended 0"});

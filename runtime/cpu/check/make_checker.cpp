@@ -18,13 +18,11 @@ class SchedulerFindings final : public Findings {
   std::string place(Site site) const override { return Scheduler::current().place(site); }
 };
 
-std::uint32_t product(const std::uint32_t (&sizes)[3]) noexcept { return sizes[0] * sizes[1] * sizes[2]; }
-
 }  // namespace
 
 std::unique_ptr<Checker> make_checker(const LaunchRequest& request) {
   CheckedLaunch launch;
-  launch.threads_per_block = product(request.block);
+  launch.threads_per_block = static_cast<std::uint32_t>(request.threads_per_block());
   launch.cluster_size = request.cluster;
   launch.buffers = request.buffers;
   launch.constants = static_cast<const HostProgram&>(*request.program).constants;

@@ -15,12 +15,12 @@ namespace {
 constexpr std::uintptr_t kNear = 1 << 20;
 
 std::string name_in_shared(const Block& block, const Block& of, const void* address) {
-  const std::string at = fmt::format("shared+{:#x}", of.offset_of(address));
+  std::string at = fmt::format("shared+{:#x}", of.offset_of(address));
   return &of == &block ? at : fmt::format("{} of block {}", at, of.index);
 }
 
 std::string name_near(std::uintptr_t address, const std::optional<Buffer>& nearest) {
-  const std::string number = fmt::format("{:#x}", address);
+  std::string number = fmt::format("{:#x}", address);
   if (!nearest) return number;
   if (address >= nearest->end) {
     const std::uintptr_t distance = address - nearest->end;

@@ -31,17 +31,13 @@ BlockShape shape_of(const LaunchRequest& request, const HostProgram::Entry& entr
   BlockShape shape;
   shape.block_dim = {request.block[0], request.block[1], request.block[2]};
   shape.grid_dim = {request.grid[0], request.grid[1], request.grid[2]};
-  shape.num_threads = request.block[0] * request.block[1] * request.block[2];
+  shape.num_threads = static_cast<std::uint32_t>(request.threads_per_block());
   shape.cluster_size = request.cluster;
-  shape.num_blocks = request.cooperative ? request.grid[0] * request.grid[1] * request.grid[2] : request.cluster;
+  shape.num_blocks = request.cooperative ? static_cast<std::uint32_t>(request.num_blocks()) : request.cluster;
   const std::uint32_t offset = std::max(entry.static_shared_bytes, entry.dynamic_shared_offset);
   shape.shared_bytes =
       request.dynamic_shared_bytes == 0 ? entry.static_shared_bytes : offset + request.dynamic_shared_bytes;
   return shape;
-}
-
-std::uint64_t grid_blocks(const LaunchRequest& request) {
-  return std::uint64_t{request.grid[0]} * request.grid[1] * request.grid[2];
 }
 
 /// Empty for a lack of memory.
@@ -115,7 +111,7 @@ Launch::Launch(const LaunchRequest& launch_request, const HostProgram& host_prog
       program(host_program),
       entry(host_entry.function),
       shape(shape_of(request, host_entry)),
-      num_cohorts(grid_blocks(request) / shape.num_blocks),
+      num_cohorts(request.num_blocks() / shape.num_blocks),
       reports(request.options.max_reports),
       workers(num_workers) {}
 

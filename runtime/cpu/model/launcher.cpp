@@ -47,7 +47,7 @@ std::uint64_t wave_size(const Launch& launch) {
 
 unsigned count_workers(const LaunchRequest& request, unsigned host_threads) {
   if (request.options.check || request.cooperative || request.options.schedule == Schedule::chaos) return 1;
-  const std::uint64_t cohorts = std::uint64_t{request.grid[0]} * request.grid[1] * request.grid[2] / request.cluster;
+  const std::uint64_t cohorts = request.num_blocks() / request.cluster;
   const unsigned wanted = host_threads != 0 ? host_threads : std::max(std::thread::hardware_concurrency(), 1u);
   return static_cast<unsigned>(std::min<std::uint64_t>(wanted, cohorts));
 }

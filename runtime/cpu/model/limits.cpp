@@ -18,8 +18,6 @@ constexpr std::uint64_t kMaxGrid[3] = {2147483647, 65535, 65535};
 constexpr std::uint64_t kMaxThreads = 1024;
 constexpr std::uint32_t kMaxStaticShared = 48 * 1024;
 
-std::uint64_t product(const std::uint32_t (&size)[3]) { return std::uint64_t{size[0]} * size[1] * size[2]; }
-
 std::string text(const std::uint32_t (&size)[3]) { return fmt::format("{} x {} x {}", size[0], size[1], size[2]); }
 
 std::string check_size(const char* what, const std::uint32_t (&size)[3], const std::uint64_t (&most)[3]) {
@@ -35,7 +33,7 @@ std::string check_size(const char* what, const std::uint32_t (&size)[3], const s
 std::uint64_t tighter(std::uint64_t a, std::uint64_t b) { return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b); }
 
 std::string check_threads(const LaunchRequest& request, const HostProgram::Entry& entry) {
-  const std::uint64_t threads = product(request.block);
+  const std::uint64_t threads = request.threads_per_block();
   if (threads > kMaxThreads) return fmt::format("{} threads a block; at most {}", threads, kMaxThreads);
   const std::uint64_t most = tighter(static_cast<std::uint64_t>(std::max(request.max_threads, 0)), entry.max_threads);
   if (most == 0 || threads <= most) return {};
@@ -72,18 +70,18 @@ std::string check_cluster(const LaunchRequest& request) {
 /// The checks number the threads of a launch.
 std::string check_checks(const LaunchRequest& request) {
   if (!request.options.check) return {};
-  const std::uint64_t blocks = product(request.grid), threads = product(request.block);
+  const std::uint64_t blocks = request.num_blocks(), threads = request.threads_per_block();
   if (blocks <= kFirstOperation / threads) return {};
   return fmt::format("{} blocks of {} threads; the checks can tell {} threads of a launch apart", blocks, threads,
                      kFirstOperation);
 }
 
 std::string check_resident(const LaunchRequest& request) {
-  const std::uint64_t together = request.cooperative ? product(request.grid) : request.cluster;
+  const std::uint64_t together = request.cooperative ? request.num_blocks() : request.cluster;
   if (request.cooperative && together > static_cast<std::uint64_t>(std::max(request.num_sms, 0))) {
     return fmt::format("a cooperative grid of {} blocks; {} can be resident together", together, request.num_sms);
   }
-  const std::uint64_t threads = together * product(request.block);
+  const std::uint64_t threads = together * request.threads_per_block();
   if (threads <= kMaxStacks) return {};
   return fmt::format("{} threads that run together; the CPU target holds at most {}", threads, kMaxStacks);
 }

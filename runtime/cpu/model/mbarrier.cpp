@@ -83,7 +83,7 @@ void expect_bytes(const Mbarrier& barrier, MbarrierWord& word, std::uint32_t byt
 }
 
 std::string describe_wait(const Thread& thread) {
-  const std::string where = fmt::format("mbarrier at shared+{:#x}, parity {}", thread.wait.object, thread.wait.detail);
+  std::string where = fmt::format("mbarrier at shared+{:#x}, parity {}", thread.wait.object, thread.wait.detail);
   const auto& barriers = async_state(*thread.block).mbarriers;
   const auto found = barriers.find(static_cast<std::uint32_t>(thread.wait.object));
   if (found == barriers.end()) return where;
