@@ -60,9 +60,9 @@ std::string device_type(const std::string& dtype) {
   return integer ? dtype + "_t" : dtype;
 }
 
-// The nearest float32 as text that reads back as the same.
+// The nearest float32 as the shortest text that reads back as it.
 std::string spell_float(double value) {
-  const std::string digits = fmt::format("{:.9g}", static_cast<float>(value));
+  const std::string digits = fmt::format("{}", static_cast<float>(value));
   return digits + (digits.find_first_of(".e") == std::string::npos ? ".0f" : "f");
 }
 

@@ -11,19 +11,23 @@
 #include <moegen/plan.hpp>
 
 #include "did_you_mean.hpp"
+#include "families/activation_fields.hpp"
 
 namespace moegen {
 
+extern const Family kActivationFamily;
 extern const Family kCreateIndicesFamily;
 extern const Family kFinalizeFamily;
+extern const Family kPermuteFamily;
+extern const Family kQuantizeFamily;
 
 namespace {
 
 // The one list of families: a new one costs a word here.
-constexpr std::array<const Family*, 2> kFamilies = {&kCreateIndicesFamily, &kFinalizeFamily};
+constexpr std::array<const Family*, 5> kFamilies = {&kCreateIndicesFamily, &kPermuteFamily, &kActivationFamily,
+                                                    &kQuantizeFamily, &kFinalizeFamily};
 
-constexpr std::array<std::string_view, 7> kFutureFamilies = {"router",   "permute",     "grouped_matmul", "activation",
-                                                             "quantize", "ep_dispatch", "ep_combine"};
+constexpr std::array<std::string_view, 4> kFutureFamilies = {"router", "grouped_matmul", "ep_dispatch", "ep_combine"};
 
 std::string_view family_of(std::string_view kernel) { return kernel.substr(0, kernel.find('.')); }
 
@@ -60,8 +64,11 @@ std::vector<std::string> kernels_of(const Config& config) {
   std::vector<std::string> kernels = {"router"};
   if (fields.expert_parallel.ranks > 1) kernels.emplace_back("ep_dispatch");
   kernels.insert(kernels.end(), {"create_indices", "permute"});
-  if (fields.quantization.scheme != Scheme::none) kernels.emplace_back("quantize");
-  kernels.insert(kernels.end(), {"grouped_matmul.up", "activation", "grouped_matmul.down", "finalize"});
+  const bool quantised = quantises_rows(fields.quantization.scheme);
+  if (quantised) kernels.emplace_back("quantize.up");
+  kernels.insert(kernels.end(), {"grouped_matmul.up", "activation"});
+  if (quantised) kernels.emplace_back("quantize.down");
+  kernels.insert(kernels.end(), {"grouped_matmul.down", "finalize"});
   if (fields.expert_parallel.ranks > 1) kernels.emplace_back("ep_combine");
   return kernels;
 }

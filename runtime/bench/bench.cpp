@@ -15,6 +15,9 @@ namespace {
 Workload make_workload(const Kernel& kernel, const Config& config, const std::string& name, std::int64_t num_tokens,
                        std::uint64_t seed) {
   if (name == "create_indices") return indices_workload(kernel, config, num_tokens, seed);
+  if (name == "permute") return permute_workload(kernel, config, num_tokens, seed);
+  if (name == "activation") return activation_workload(kernel, config, num_tokens, seed);
+  if (name.starts_with("quantize.")) return quantize_workload(kernel, config, num_tokens, seed);
   if (name.starts_with("grouped_matmul.")) return matmul_workload(kernel, config, num_tokens, seed);
   if (name == "finalize") return finalize_workload(kernel, config, num_tokens, seed);
   throw Error(ErrorCode::internal, "bench has no workload for kernel '" + name + "'");

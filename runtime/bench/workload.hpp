@@ -36,6 +36,9 @@ void bind(Workload& workload, const Kernel& kernel, const ArgsOf& args_of) {
   };
 }
 
+Workload activation_workload(const Kernel& kernel, const Config& config, std::int64_t num_tokens, std::uint64_t seed);
+Workload permute_workload(const Kernel& kernel, const Config& config, std::int64_t num_tokens, std::uint64_t seed);
+Workload quantize_workload(const Kernel& kernel, const Config& config, std::int64_t num_tokens, std::uint64_t seed);
 Workload indices_workload(const Kernel& kernel, const Config& config, std::int64_t num_tokens, std::uint64_t seed);
 Workload matmul_workload(const Kernel& kernel, const Config& config, std::int64_t num_tokens, std::uint64_t seed);
 Workload finalize_workload(const Kernel& kernel, const Config& config, std::int64_t num_tokens, std::uint64_t seed);

@@ -13,6 +13,7 @@
 #include "cuda/device.hpp"
 #include "verify/finalize_problem.hpp"
 #include "verify/indices_problem.hpp"
+#include "verify/permute_problem.hpp"
 #include "verify/random.hpp"
 #include "verify/scale.hpp"
 #include "verify/schedules.hpp"
@@ -86,6 +87,19 @@ LayerRow run_schedules(const std::vector<Kernel>& kernels, const Args& args, con
   return first;
 }
 
+/// permute on what create_indices wrote.
+LayerRow run_permute(Engine& engine, const Config& config, const LayerOptions& options, const IndicesProblem& indices) {
+  const Kernel kernel = engine.get(config, "permute");
+  const PermuteProblem problem(kernel, config, indices.want(), {.seed = options.seed + 1});
+  permute::Args args = problem.args();
+  args.restore = indices.args().restore_token_order;
+  args.order = indices.args().token_expert_order;
+  args.expert_start_indices = indices.args().expert_start_indices;
+  return run_schedules(
+      with_schedules(kernel, options.schedules), args, problem,
+      fmt::format("{} x {} rows, exactly", indices.want().expert_start_indices.back(), config->expert_hidden));
+}
+
 void run_kernels(Engine& engine, const Config& config, const LayerOptions& options, LayerReport& report) {
   const ConfigFields& fields = config.fields();
   const std::vector<std::int64_t> ids = routed_ids(fields, options);
@@ -93,6 +107,8 @@ void run_kernels(Engine& engine, const Config& config, const LayerOptions& optio
   const IndicesProblem indices(group, config, ids);
   report.rows.push_back(run_schedules(with_schedules(group, options.schedules), indices.args(), indices,
                                       fmt::format("{} pairs, every table, exactly", ids.size())));
+  if (report.failed()) return;
+  report.rows.push_back(run_permute(engine, config, options, indices));
   if (report.failed()) return;
   const reference::Indices& want = indices.want();
   const FinalizeProblem sums(combine.target(), config,

@@ -13,9 +13,12 @@
 #include <moegen/shapes.hpp>
 
 #include "cuda/device.hpp"
+#include "verify/activation_case.hpp"
 #include "verify/finalize_case.hpp"
 #include "verify/grouped_matmul_case.hpp"
 #include "verify/indices_case.hpp"
+#include "verify/permute_case.hpp"
+#include "verify/quantize_case.hpp"
 #include "verify/scale.hpp"
 #include "verify/schedules.hpp"
 
@@ -77,6 +80,39 @@ std::vector<GroupedMatmulCase> matmul_cases(const Job& job) {
     for (GroupPattern pattern : all_group_patterns())
       if (!job.options.quick || rows <= 33)
         cases.push_back(make_matmul_case(job.config.fields(), pattern, rows, job.options.seed + cases.size()));
+  return cases;
+}
+
+// Cases of a kernel of rows: 10 hostile kinds of them fit 13 rows, the larger counts fill blocks.
+template <class Case>
+std::vector<Case> row_cases(const Job& job) {
+  std::vector<std::int64_t> counts = {0, 1, 13, 130};
+  if (job.on_cpu())
+    counts.push_back(kMostCpuTokens);
+  else
+    counts.insert(counts.end(), {4096, 20000});
+  std::vector<Case> cases;
+  for (std::int64_t rows : counts)
+    for (RowsPattern pattern : kRowsPatterns) {
+      const Case next{rows, pattern, job.options.seed + cases.size()};
+      if (job.options.quick && rows > 130) continue;
+      if (host_bytes(job.config, next) <= kMostHostBytes) cases.push_back(next);
+    }
+  return cases;
+}
+
+// Every pattern of ids, ordinary and hostile rows in turn.
+std::vector<PermuteCase> permute_cases(const Job& job) {
+  std::vector<std::int64_t> counts = {0, 1, 13, 130};
+  if (!job.on_cpu()) counts.insert(counts.end(), {1025, 4096});
+  std::vector<PermuteCase> cases;
+  for (std::int64_t tokens : counts)
+    for (IdPattern ids : all_id_patterns()) {
+      const RowsPattern pattern = cases.size() % 2 == 0 ? RowsPattern::hostile : RowsPattern::ordinary;
+      const PermuteCase next{tokens, ids, pattern, job.options.seed + cases.size()};
+      if (job.options.quick && tokens > 130) continue;
+      if (host_bytes(job.config, next) <= kMostHostBytes) cases.push_back(next);
+    }
   return cases;
 }
 
@@ -149,6 +185,9 @@ KernelVerdict run_cases(const Job& job, const std::string& name, const std::vect
 
 KernelVerdict verify_kernel(const Job& job, const std::string& kernel, std::optional<Clock::time_point> end) {
   if (kernel == "create_indices") return run_cases(job, kernel, indices_cases(job), end);
+  if (kernel == "permute") return run_cases(job, kernel, permute_cases(job), end);
+  if (kernel == "activation") return run_cases(job, kernel, row_cases<ActivationCase>(job), end);
+  if (kernel.starts_with("quantize.")) return run_cases(job, kernel, row_cases<QuantizeCase>(job), end);
   if (kernel == "finalize") return run_cases(job, kernel, finalize_cases(job), end);
   if (kernel.starts_with("grouped_matmul.")) return run_cases(job, kernel, matmul_cases(job), end);
   throw Error(ErrorCode::internal, "verify has no cases for kernel '" + kernel + "'");

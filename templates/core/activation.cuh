@@ -94,20 +94,22 @@ struct relu2 {
 /// beta tanh(gate / beta) sigmoid(gate) linear_beta tanh(up / linear_beta), as Kimi-K3 has it. With e = e^(-2 |y|),
 /// tanh |y| = (1 - e) / (1 + e); where that would cancel, |y| (1 - y * y / 3). All three quotients share one division.
 struct situ {
-  /// (numerator, denominator) of tanh |y|, y = x / scale.
+  /// tanh |y|, y = x / scale, and e^(-2 |y|).
   struct Fraction {
-    float numerator, denominator;
+    float numerator, denominator, exponential;
   };
   static MOEGEN_DEVICE Fraction tanh_of(float x, float scale) {
     const float y = math::abs(x) * (1.0f / scale);
-    const float e = special::exp2(-2.0f * kLog2E * y);
-    const float near_zero = math::fma(y * y * y, -0.333333343f, y) * (1.0f + e);
-    return {y < 0.0625f ? near_zero : 1.0f - e, 1.0f + e};
+    const float e = special::exp2(math::abs(x) * (-2.0f * kLog2E / scale));
+    const bool near_zero = y < 0.0625f;
+    return {near_zero ? y * math::fma(y * y, -0.333333343f, 1.0f) : 1.0f - e, near_zero ? 1.0f : 1.0f + e, e};
   }
   template <class P>
   static MOEGEN_DEVICE float gated(float gate, float up) {
     const Fraction first = tanh_of(gate, P::beta()), second = tanh_of(up, P::linear_beta());
-    const float e = special::exp2(-kLog2E * math::abs(gate));
+    // e^-|gate|: with a beta of 4 the square of what the tanh has.
+    const float e =
+        P::beta() == 4.0f ? first.exponential * first.exponential : special::exp2(-kLog2E * math::abs(gate));
     const float numerator = first.numerator * second.numerator * (gate < 0.0f ? e : 1.0f);
     const float denominator = first.denominator * second.denominator * (1.0f + e);
     const float magnitude = P::beta() * P::linear_beta() * (numerator * special::reciprocal(denominator));

@@ -71,7 +71,7 @@ MOEGEN_DEVICE float fma_down(float a, float b, float c) {
 #endif
 }
 
-/// x / scale, for codes (see above). Scale in [2^-90, 2^120], finite values below 2^20 scale.
+/// x / scale, for codes (see above). Scale in [2^-90, 2^120]; no value above 2^9 scale once bounded.
 struct Refined {
   float scale;
   float inverse;  // 1 / scale, rounded once
@@ -98,8 +98,8 @@ struct Multiplied {
   MOEGEN_DEVICE float operator()(float x) const { return x * factor; }
 };
 
-/// True if Refined may stand for a division by `scale`.
-MOEGEN_DEVICE bool refinable(float scale) { return scale >= 8.0779357e-28f && scale <= 1.32922800e36f; }
+/// True if Refined may stand for a division by `scale`, with 2^9 times that for a bound: 2^-90 to 2^110.
+MOEGEN_DEVICE bool refinable(float scale) { return scale >= 8.0779357e-28f && scale <= 1.29807421e33f; }
 
 /// Codes of `Count` values, four a word, the first in the low byte.
 template <class Quotient, uint32_t Count>
@@ -110,13 +110,36 @@ MOEGEN_DEVICE void encode_e4m3(const float (&value)[Count], const Quotient& quot
               pack_e4m3(quotient(value[4 * i + 2]), quotient(value[4 * i + 3])) << 16;
 }
 
-/// Codes of eight of `value` from `First` on, the first in the low half of the low byte.
+/// |x| / scale as Refined gives it; not bounded, so an infinity becomes NaN.
+struct RefinedMagnitude {
+  float scale, inverse;
+  MOEGEN_DEVICE explicit RefinedMagnitude(float of) : scale(of), inverse(math::reciprocal(of)) {}
+  MOEGEN_DEVICE float operator()(float x) const {
+    const float magnitude = math::abs(x), quotient = magnitude * inverse;
+    return math::fma(math::fma(-quotient, scale, magnitude), inverse, quotient);
+  }
+};
+
+/// The e2m1 code of a magnitude, to nearest even; above 6 and NaN: 7. Adding 2^22, 2^23 or 2^24, as the magnitude is
+/// below 2, below 4 or above, leaves it in steps of 0.5, 1 or 2 in the low bits: codes 0..4, 4..6, 6..7.
+MOEGEN_DEVICE uint32_t round_to_e2m1(float magnitude) {
+  const float bounded = magnitude < 6.0f ? magnitude : 6.0f;
+  const uint32_t binade = max_of<uint32_t>(float_bits(bounded) & 0x7F800000u, 0x3F800000u);
+  const uint32_t shifted = float_bits(bounded + bits_float(binade + (22u << 23)));
+  return shifted - binade + (binade >> 22) - ((22u << 23) + 254u);
+}
+
+/// Codes of eight of `value` from `First` on, the first in the low half of the low byte. quotient(x): |x| / scale, or
+/// x / scale; the sign is that of the value.
 template <uint32_t First, class Quotient, uint32_t Count>
 MOEGEN_DEVICE uint32_t encode_e2m1(const float (&value)[Count], const Quotient& quotient) {
   uint32_t word = 0;
 #pragma unroll
-  for (uint32_t i = 0; i < 8; i += 2)
-    word |= pack_e2m1(quotient(value[First + i]), quotient(value[First + i + 1])) << 4 * i;
+  for (uint32_t i = 0; i < 8; ++i) {
+    const float x = value[First + i];
+    const uint32_t code = round_to_e2m1(math::abs(quotient(x)));
+    word |= (code | (float_bits(x) >> 28 & 8)) << 4 * i;
+  }
   return word;
 }
 
@@ -144,6 +167,48 @@ MOEGEN_DEVICE uint32_t quantize_e8m0(const float (&value)[Count], float largest,
   const uint32_t scale = round_up_to_e8m0(scale_of<448>(math::max(largest, P::floor())));
   encode_e4m3(value, inverse_of_e8m0(scale), word);
   return scale;
+}
+
+/// What the codes of a group with a NaN are: those of NaN quotients.
+constexpr uint32_t kCodesOfNan = 0x77777777u;
+
+/// The e8m0 scale and the e2m1 codes of a group of 32.
+template <class P>
+MOEGEN_DEVICE uint32_t quantize_mxfp4(const float (&value)[32], uint32_t (&word)[4]) {
+  const Magnitude magnitude = finite_magnitude(value);
+  const uint32_t scale = round_up_to_e8m0(scale_of<6>(math::max(magnitude.largest, P::floor())));
+  const Multiplied by = inverse_of_e8m0(scale);
+  word[0] = encode_e2m1<0>(value, by);
+  word[1] = encode_e2m1<8>(value, by);
+  word[2] = encode_e2m1<16>(value, by);
+  word[3] = encode_e2m1<24>(value, by);
+  if (!magnitude.nan) return scale;
+#pragma unroll
+  for (uint32_t i = 0; i < 4; ++i) word[i] = kCodesOfNan;
+  return 0xFF;
+}
+
+/// The e4m3 scale and the e2m1 codes of a group of 16, which begins at `First` of `value`.
+template <uint32_t First, uint32_t Count>
+MOEGEN_DEVICE uint32_t quantize_nvfp4(const float (&value)[Count], float global, uint32_t& low, uint32_t& high) {
+  float group[16];
+#pragma unroll
+  for (uint32_t i = 0; i < 16; ++i) group[i] = value[First + i];
+  const Magnitude magnitude = finite_magnitude(group);
+  // Products below what scale_of takes have a scale of 0 in any case.
+  const uint32_t scale = pack_e4m3(scale_of<6>(math::min(global * magnitude.largest, kLargestFloat)), 0.0f) & 0xFF;
+  const float divisor = math::divide(unpack_e4m3(scale).low, global);
+  if (refinable(divisor)) {
+    const RefinedMagnitude by(divisor);
+    low = encode_e2m1<0>(group, by);
+    high = encode_e2m1<8>(group, by);
+  } else {
+    low = encode_e2m1<0>(group, Divided{divisor});
+    high = encode_e2m1<8>(group, Divided{divisor});
+  }
+  if (scale == 0) low = high = 0;
+  if (magnitude.nan) low = high = kCodesOfNan;
+  return magnitude.nan ? 0x7F : scale;
 }
 
 }  // namespace moegen

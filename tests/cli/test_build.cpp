@@ -31,11 +31,12 @@ const std::string kLeftOut = "moegen: left out, because they come with a later v
 TEST_CASE("a cold build compiles, a warm one finds") {
   const BuildFolder folder;
   const json cold = folder.json({"build", folder.config});
-  REQUIRE(cold["kernels"].size() == 2);
+  REQUIRE(cold["kernels"].size() >= 2);
   CHECK(statuses(cold) == std::set<std::string>{"compiled"});
   const json warm = folder.json({"build", folder.config});
   CHECK(statuses(warm) == std::set<std::string>{"cached"});
-  for (int i : {0, 1}) {
+  REQUIRE(warm["kernels"].size() == cold["kernels"].size());
+  for (std::size_t i = 0; i < cold["kernels"].size(); ++i) {
     for (const char* field : {"kernel", "arch", "target", "bytes", "registers", "spill_bytes", "shared_bytes", "key"}) {
       CHECK(cold["kernels"][i][field] == warm["kernels"][i][field]);
     }
@@ -69,7 +70,7 @@ TEST_CASE("the table goes to standard output, what was left out to standard erro
   CHECK(outcome.out.starts_with("config  kernel          arch"));
   CHECK(outcome.out.find("\nsmall   create_indices  sm_90a") != std::string::npos);
   CHECK(outcome.out.find("compiled\n") != std::string::npos);
-  CHECK(outcome.err.starts_with(kLeftOut + "router, "));
+  CHECK(outcome.err.starts_with(kLeftOut));
   CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
 }
 
@@ -92,13 +93,14 @@ TEST_CASE("several configs, kernels and archs, from files and standard input") {
 TEST_CASE("every arch builds without spills") {
   const BuildFolder folder;
   const json built = folder.json({"build", folder.config, "--arch", "all"});
-  CHECK(built["kernels"].size() == 16);
+  CHECK(built["kernels"].size() >= 16);
+  CHECK(built["kernels"].size() % 8 == 0);
   std::set<std::string> keys;
   for (const auto& row : built["kernels"]) {
     CHECK(row["spill_bytes"] == 0);
     keys.insert(row["key"].get<std::string>());
   }
-  CHECK(keys.size() == 16);
+  CHECK(keys.size() == built["kernels"].size());
 }
 
 TEST_CASE("a pack serves a machine with no cache and no compiler") {
@@ -186,7 +188,7 @@ TEST_CASE("an interrupted build stops soon, prints nothing and leaves no loose e
   Process process({.args = {"build", folder.config, "--arch", "all", "-j", "1", "-o", (folder / "x.pack").string()},
                    .env = {{"MOEGEN_CACHE_DIR", folder.cache.string()}},
                    .err = Stream::terminal});
-  CHECK(process.read_until([](const auto&, const auto& err) { return err.find("[3/16]") != std::string::npos; }));
+  CHECK(process.read_until([](const auto&, const auto& err) { return err.find("[3/") != std::string::npos; }));
   process.kill(SIGINT);
   const Outcome outcome = process.wait(30);
   CHECK(outcome.exit_code == 130);

@@ -57,19 +57,20 @@ TEST_CASE("a cache that does not exist yet is empty, and looking does not make i
 TEST_CASE("stats count entries, hits and compiles") {
   const FilledFolder folder;
   const json before = folder.json({"cache", "stats"});
-  CHECK(before["entries"] == 2);
-  CHECK(before["compiled"] == 2);
+  const int entries = before["entries"].get<int>();
+  CHECK(entries >= 2);
+  CHECK(before["compiled"] == entries);
   CHECK(before["bytes"].get<int>() > 2000);
   folder.json({"build", folder.config});
   const json after = folder.json({"cache", "stats"});
-  CHECK(after["compiled"] == 2);
-  CHECK(after["hits"].get<int>() == before["hits"].get<int>() + 2);
+  CHECK(after["compiled"] == entries);
+  CHECK(after["hits"].get<int>() == before["hits"].get<int>() + entries);
 }
 
 TEST_CASE("ls shows what is there") {
   const FilledFolder folder;
   const json entries = folder.json({"cache", "ls"})["entries"];
-  REQUIRE(entries.size() == 2);
+  REQUIRE(entries.size() >= 2);
   for (const auto& entry : entries) {
     CHECK(fs::exists(entry["path"].get<std::string>()));
     CHECK(entry["arch"] == "sm_90a");
@@ -88,7 +89,7 @@ TEST_CASE("verify finds a flipped byte, and the next build repairs it") {
   const Outcome outcome = folder.run({"cache", "verify", "--json"});
   CHECK(outcome.exit_code == 1);
   const json report = json::parse(outcome.out);
-  CHECK(report["entries"] == 2);
+  CHECK(report["entries"].get<int>() >= 2);
   REQUIRE(report["bad"].size() == 1);
   CHECK(report["bad"][0]["path"] == damaged.string());
   CHECK(folder.run({"cache", "ls"}).out.find(damaged.string() + ": ") != std::string::npos);
@@ -112,8 +113,8 @@ TEST_CASE("explain shows where a key is found") {
   const FilledFolder folder;
   const json built = folder.json({"build", folder.config})["kernels"];
   const json explained = folder.json({"cache", "explain", folder.config})["kernels"];
-  REQUIRE(explained.size() == 2);
-  for (int i : {0, 1}) {
+  REQUIRE(explained.size() == built.size());
+  for (std::size_t i = 0; i < built.size(); ++i) {
     CHECK(explained[i]["kernel"] == built[i]["kernel"]);
     CHECK(explained[i]["key"] == built[i]["key"]);
     CHECK(fs::exists(explained[i]["found"].get<std::string>()));

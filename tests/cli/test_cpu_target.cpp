@@ -2,7 +2,9 @@
 // verify, run and build with --target cpu, on a machine without a GPU.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -41,9 +43,13 @@ TEST_CASE_FIXTURE(CpuFolder, "run executes and checks the chain, and says what i
   CHECK(report["device"] == "CPU target, as sm_90a");
   CHECK(report["num_tokens"] == 33);
   CHECK(report["failed"] == false);
-  REQUIRE(report["rows"].size() == 2);
-  CHECK(report["rows"][0]["kernel"] == "create_indices");
-  CHECK(report["rows"][1]["kernel"] == "finalize");
+  REQUIRE(report["rows"].size() >= 3);
+  std::vector<std::string> kernels;
+  for (const json& row : report["rows"]) kernels.push_back(row["kernel"]);
+  const auto place = [&](const char* kernel) { return std::find(kernels.begin(), kernels.end(), kernel); };
+  CHECK(place("create_indices") < place("permute"));
+  CHECK(place("permute") < place("finalize"));
+  CHECK(kernels.back() == "finalize");
   for (const json& row : report["rows"]) {
     CHECK(row["wrong"] == "");
     CHECK(row["us"].get<double>() > 0);
@@ -55,7 +61,7 @@ TEST_CASE_FIXTURE(CpuFolder, "verify runs every case under every seed, with chec
   const json report = json_of({"verify", config, "--target", "cpu", "--seeds", "2", "--check", "--quick"});
   CHECK(report["failed"] == 0);
   CHECK(report["cases"].get<int>() > 20);
-  REQUIRE(report["kernels"].size() == 2);
+  REQUIRE(report["kernels"].size() >= 2);
   for (const json& kernel : report["kernels"]) CHECK(kernel["left_out"] == 0);
 }
 
@@ -85,7 +91,7 @@ TEST_CASE_FIXTURE(CpuFolder, "the budget leaves cases out and counts them") {
 
 TEST_CASE_FIXTURE(CpuFolder, "objects are built once and found again, apart from cubins") {
   const json first = json_of({"build", config, "--target", "cpu"});
-  REQUIRE(first["kernels"].size() == 2);
+  REQUIRE(first["kernels"].size() >= 2);
   for (const json& kernel : first["kernels"]) {
     CHECK(kernel["target"] == "cpu");
     CHECK(kernel["status"] == "compiled");
@@ -96,7 +102,7 @@ TEST_CASE_FIXTURE(CpuFolder, "objects are built once and found again, apart from
   const json checked = json_of({"build", config, "--target", "cpu", "--check"});
   for (const json& kernel : checked["kernels"]) CHECK(kernel["status"] == "compiled");
   const json entries = json_of({"cache", "ls"});
-  CHECK(entries["entries"].size() == 4);
+  CHECK(entries["entries"].size() == 2 * first["kernels"].size());
   for (const json& entry : entries["entries"]) CHECK(entry["target"] == "cpu");
 }
 
@@ -104,7 +110,7 @@ TEST_CASE_FIXTURE(CpuFolder, "strict mode names the command that builds the obje
   const Outcome outcome = moegen::test::run({.args = {"run", config, "--target", "cpu"},
                                              .env = {{"MOEGEN_CACHE_DIR", cache.string()}, {"MOEGEN_JIT", "off"}}});
   CHECK(outcome.exit_code == 3);
-  CHECK(outcome.err.find("--kernel create_indices --arch sm_90a --target cpu`") != std::string::npos);
+  CHECK(outcome.err.find("--arch sm_90a --target cpu`") != std::string::npos);
 }
 
 TEST_CASE_FIXTURE(CpuFolder, "strict mode names the checks, too") {

@@ -32,9 +32,9 @@ TEST_CASE("plan prints a line for each kernel, and says what this version lacks"
   const Folder folder;
   const Outcome outcome = run_moegen({"plan", folder.config});
   CHECK(outcome.exit_code == 0);
-  CHECK(outcome.out.starts_with("create_indices sm_90a: "));
+  CHECK(("\n" + outcome.out).find("\ncreate_indices sm_90a: ") != std::string::npos);
   CHECK(outcome.out.find("\nfinalize sm_90a: ") != std::string::npos);
-  CHECK(outcome.err.starts_with("moegen: left out, because they come with a later version: router, "));
+  CHECK(outcome.err.starts_with("moegen: left out, because they come with a later version: "));
 }
 
 TEST_CASE("plan --explain gives origins") {
@@ -65,7 +65,7 @@ TEST_CASE("emit prints one source and refuses to print several") {
   CHECK(source.find("#include") == std::string::npos);
   CHECK(source.find("extern \"C\"") != std::string::npos);
 
-  const Outcome several = run_moegen({"emit", folder.config});
+  const Outcome several = run_moegen({"emit", folder.config, "--kernel", "create_indices,finalize"});
   CHECK(several.exit_code == 2);
   CHECK(several.out == "");
   CHECK(several.err ==
@@ -82,8 +82,8 @@ TEST_CASE("emit reads standard input") {
 
 TEST_CASE("emit writes into a folder that it makes") {
   const Folder folder;
-  const Outcome outcome = run_moegen(
-      {"emit", folder.config, "--arch", "sm_80", "--arch", "sm_90a", "-o", (folder / "made/sources").string()});
+  const Outcome outcome = run_moegen({"emit", folder.config, "--kernel", "create_indices,finalize", "--arch", "sm_80",
+                                      "--arch", "sm_90a", "-o", (folder / "made/sources").string()});
   CHECK(outcome.exit_code == 0);
   CHECK(outcome.out == "");
   CHECK(files_below(folder / "made/sources") ==
@@ -136,7 +136,7 @@ TEST_CASE("a config's name cannot lead a file out of the folder") {
 
 TEST_CASE("emit --json carries the text, the entries and the arch") {
   const Folder folder;
-  const Outcome outcome = run_moegen({"emit", folder.config, "--json"});
+  const Outcome outcome = run_moegen({"emit", folder.config, "--kernel", "create_indices,finalize", "--json"});
   CHECK(outcome.exit_code == 0);
   const auto sources = nlohmann::json::parse(outcome.out)["sources"];
   CHECK(sources.size() == 2);

@@ -45,8 +45,8 @@ TEST_CASE("a config: its kernels are built first, and what is inside agrees with
   const InspectFolder folder;
   const json built = folder.json({"build", folder.config})["kernels"];
   const json cubins = folder.json({"inspect", folder.config})["cubins"];
-  REQUIRE(cubins.size() == 2);
-  for (int i : {0, 1}) {
+  REQUIRE(cubins.size() == built.size());
+  for (std::size_t i = 0; i < built.size(); ++i) {
     CHECK(cubins[i]["kernel"] == built[i]["kernel"]);
     CHECK(cubins[i]["key"] == built[i]["key"]);
     CHECK(cubins[i]["bytes"] == built[i]["bytes"]);
@@ -66,8 +66,8 @@ TEST_CASE("a config: its kernels are built first, and what is inside agrees with
 TEST_CASE("packs, cache entries and standard input") {
   const InspectFolder folder;
   const std::string pack = (folder / "x.pack").string();
-  folder.json({"build", folder.config, "--arch", "sm_80,sm_90a", "-o", pack});
-  CHECK(folder.json({"inspect", pack})["cubins"].size() == 4);
+  const json built = folder.json({"build", folder.config, "--arch", "sm_80,sm_90a", "-o", pack});
+  CHECK(folder.json({"inspect", pack})["cubins"].size() == built["kernels"].size());
   const std::string entry = folder.json({"cache", "ls"})["entries"][0]["path"];
   const json from_entry = folder.json({"inspect", entry});
   CHECK(from_entry["cubins"].size() == 1);

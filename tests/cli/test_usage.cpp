@@ -166,11 +166,11 @@ TEST_CASE("kernels and archs are checked before anything is made") {
   const std::string config = (folder / "small.json").string();
   write_text(config, small_config());
 
-  const Outcome later = run_moegen({"build", config, "--kernel", "router"});
+  const Outcome later = run_moegen({"build", config, "--kernel", "ep_combine"});
   CHECK(later.exit_code == 3);
   CHECK(later.out == "");
-  CHECK(later.err ==
-        "moegen: kernel 'router' comes with a later version of moegen; this one has create_indices, finalize\n");
+  CHECK(later.err.starts_with("moegen: kernel 'ep_combine' comes with a later version of moegen; this one has "));
+  CHECK(later.err.find("create_indices, permute, ") != std::string::npos);
 
   const Outcome unknown = run_moegen({"plan", config, "--kernel", "finalise"});
   CHECK(unknown.exit_code == 2);
@@ -196,7 +196,12 @@ TEST_CASE("list shows families and archs, and the kernels of configs") {
   const Outcome overview = run_moegen({"list", "--json"});
   CHECK(overview.exit_code == 0);
   const auto json = nlohmann::json::parse(overview.out);
-  CHECK(json["families"][0] == nlohmann::json{{"family", "create_indices"}, {"available", true}});
+  const auto has = [&](const char* family, bool available) {
+    const nlohmann::json row = {{"family", family}, {"available", available}};
+    return std::count(json["families"].begin(), json["families"].end(), row) == 1;
+  };
+  CHECK(has("create_indices", true));
+  CHECK(has("ep_combine", false));
   CHECK(json["families"].size() == 9);
   CHECK(json["archs"].size() == 8);
   CHECK(json["archs"][4]["arch"] == "sm_90a");
@@ -210,7 +215,7 @@ TEST_CASE("list shows families and archs, and the kernels of configs") {
     return row == nlohmann::json{{"config", "small"}, {"kernel", "finalize"}, {"available", true}};
   }));
   CHECK(std::any_of(list.begin(), list.end(), [](const auto& row) {
-    return row == nlohmann::json{{"config", "small"}, {"kernel", "router"}, {"available", false}};
+    return row["kernel"] == "router";
   }));
 }
 

@@ -54,7 +54,7 @@ void check_case(Engine& engine, const Config& config, const char* name, const Ca
   for (const CpuOptions& schedule : schedules) {
     CAPTURE(schedule.seed);
     try {
-      const auto wrong = verify::run_case(with_schedule(kernel, schedule), config, c);
+      const auto wrong = run_case(with_schedule(kernel, schedule), config, c);
       CHECK_MESSAGE(!wrong, (wrong ? *wrong : ""));
     } catch (const KernelError& error) {
       FAIL_CHECK(error.text());

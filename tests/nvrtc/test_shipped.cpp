@@ -79,7 +79,25 @@ const std::vector<std::string>& option_texts() {
          "shared_experts": {"count": 1, "intermediate": 64, "gate": "sigmoid"})",
       R"("finalize": {"weights_applied": true, "down": "float16"})",
       R"json("finalize": {"epilogue": "value > 0 ? gelu_tanh(value) * gain : min(value, token + col)",
-         "inputs": {"gain": {"dtype": "bfloat16", "shape": "columns"}}})json"};
+         "inputs": {"gain": {"dtype": "bfloat16", "shape": "columns"}}})json",
+      R"("activation": {"kind": "swiglu_oai", "limit_per_expert": true, "gate_layout": "interleaved"},
+         "indices": {"pad_rows_to": 64})",
+      R"("activation": {"kind": "gelu", "gated": false}, "experts": {"weights_on_input": true})",
+      R"json("activation": {"kind": "situ", "beta": 3.5, "linear_beta": 25.0},
+         "experts": {"up_epilogue": "expert < 8 ? value * own : value + col",
+                     "up_inputs": {"own": {"dtype": "float16", "shape": "experts_columns"}}})json",
+      R"("quantization": {"scheme": "tensor"}, "dtypes": {"weight": "float8_e4m3fn", "activation": "float32"})",
+      R"("quantization": {"scheme": "rowwise", "floor": 1e-30}, "dtypes": {"weight": "float8_e4m3fn"})",
+      R"("quantization": {"scheme": "rowwise"}, "dtypes": {"weight": "float8_e4m3fn", "activation": "float32"},
+         "experts": {"weights_on_input": true}, "expert_hidden": 65536)",
+      R"("quantization": {"scheme": "block128", "scale_layout": "column"}, "dtypes": {"weight": "float8_e4m3fn"},
+         "indices": {"pad_rows_to": 128})",
+      R"("quantization": {"scheme": "block128", "scale": "float8_e8m0fnu"}, "dtypes": {"weight": "float8_e4m3fn"},
+         "experts": {"weights_on_input": true})",
+      R"("quantization": {"scheme": "mxfp8"}, "dtypes": {"weight": "float8_e4m3fn", "activation": "float16"})",
+      R"("quantization": {"scheme": "mxfp4"}, "dtypes": {"weight": "float4_e2m1fn"})",
+      R"("quantization": {"scheme": "nvfp4"}, "dtypes": {"weight": "float4_e2m1fn", "activation": "float32"},
+         "experts": {"weights_on_input": true})"};
   return texts;
 }
 

@@ -128,3 +128,23 @@ TEST_CASE("the magnitude of a group is that of its finite values") {
   const float none[2] = {NAN, INFINITY};
   CHECK(moegen::finite_magnitude(none).largest == 0.0f);
 }
+
+TEST_CASE("an e2m1 code is the nearest, to even") {
+  constexpr float kValues[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  std::uint64_t wrong = 0;
+  const auto want = [&](float x) {
+    std::uint32_t best = 0;
+    for (std::uint32_t code = 1; code < 8; ++code) {
+      const float here = std::fabs(kValues[code] - x), there = std::fabs(kValues[best] - x);
+      if (here < there || (here == there && code % 2 == 0)) best = code;
+    }
+    return best;
+  };
+  for (std::uint32_t bits = 0; bits < float_bits(8.0f); bits += 8191)
+    wrong += moegen::round_to_e2m1(bits_float(bits)) != want(bits_float(bits));
+  for (const float tie : {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.0f})
+    for (int ulps = -1; ulps <= 1; ++ulps) wrong += moegen::round_to_e2m1(moved(tie, ulps)) != want(moved(tie, ulps));
+  CHECK(wrong == 0);
+  CHECK(moegen::round_to_e2m1(INFINITY) == 7);
+  CHECK(moegen::round_to_e2m1(NAN) == 7);
+}

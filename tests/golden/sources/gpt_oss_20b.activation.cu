@@ -1,0 +1,1755 @@
+// SPDX-License-Identifier: Apache-2.0
+// activation of gpt_oss_20b for sm_90a, written by moegen.
+
+// ---- core/types.cuh --------------------------------------------------------------------------------------
+// Words that every template uses: fixed-width integers, storage types, and what a device function is.
+
+// A kernel's text includes nothing, so the names of <cstdint> are declared here; the same types as the host's on LP64.
+using int8_t = signed char;
+using int16_t = short;
+using int32_t = int;
+using int64_t = long;
+using uint8_t = unsigned char;
+using uint16_t = unsigned short;
+using uint32_t = unsigned int;
+using uint64_t = unsigned long;
+
+#define MOEGEN_DEVICE __device__ __forceinline__
+
+namespace moegen {
+
+/// An index that stands for "none": a dropped pair, an unused row.
+enum : uint32_t { kNone = 0xFFFFFFFFu };
+
+/// Storage of 16-bit floats; arithmetic is done in float.
+struct bfloat16 {
+  uint16_t bits;
+};
+struct float16 {
+  uint16_t bits;
+};
+
+/// 16 bytes that move in one access.
+struct alignas(16) Vector16 {
+  uint32_t word[4];
+};
+
+template <class T>
+MOEGEN_DEVICE constexpr T ceil_div(T a, T b) {
+  return (a + b - 1) / b;
+}
+
+template <class T>
+MOEGEN_DEVICE constexpr T round_up(T a, T b) {
+  return ceil_div(a, b) * b;
+}
+
+template <class T>
+MOEGEN_DEVICE constexpr T min_of(T a, T b) {
+  return a < b ? a : b;
+}
+
+template <class T>
+MOEGEN_DEVICE constexpr T max_of(T a, T b) {
+  return a > b ? a : b;
+}
+
+}  // namespace moegen
+
+// ---- core/bits.cuh ---------------------------------------------------------------------------------------
+// Reinterpretation and bit counting.
+
+
+namespace moegen {
+
+MOEGEN_DEVICE uint32_t float_bits(float value) {
+#ifdef MOEGEN_TARGET_CPU
+  return __builtin_bit_cast(uint32_t, value);
+#else
+  uint32_t bits;
+  asm("mov.b32 %0, %1;" : "=r"(bits) : "f"(value));
+  return bits;
+#endif
+}
+
+MOEGEN_DEVICE float bits_float(uint32_t bits) {
+#ifdef MOEGEN_TARGET_CPU
+  return __builtin_bit_cast(float, bits);
+#else
+  float value;
+  asm("mov.b32 %0, %1;" : "=f"(value) : "r"(bits));
+  return value;
+#endif
+}
+
+/// Number of set bits.
+MOEGEN_DEVICE uint32_t popcount(uint32_t bits) {
+#ifdef MOEGEN_TARGET_CPU
+  return static_cast<uint32_t>(__builtin_popcount(bits));
+#else
+  uint32_t count;
+  asm("popc.b32 %0, %1;" : "=r"(count) : "r"(bits));
+  return count;
+#endif
+}
+
+}  // namespace moegen
+
+// ---- core/math.cuh ---------------------------------------------------------------------------------------
+// The functions of user expressions in float32, with the error of each.
+//
+// All of them are built from fma, division and square root, which IEEE 754 fixes to the bit, so that a GPU and a CPU
+// give the same result and the bounds could be measured on a CPU (tests/unit/test_math.cpp): over every float32 of
+// magnitude 2^-10 to 2^8 and every 31st of the rest. They are in ulp, the distance of neighbouring float32 at the exact
+// result. The special units (ex2.approx, tanh.approx) would save little:
+// their documented 2 ulp and more grow in silu and gelu, and eight FMAs keep pace with one of their results.
+// No product but one by a power of two meets a plain + or -: a compiler may contract that to an fma or not, and the
+// bits would then differ.
+//
+// Coefficients: minimax fits (Lawson's weighting of least squares at Chebyshev nodes, 40 digits), rounded to float32
+// one by one from the lowest power, the rest fitted again after each.
+
+
+namespace moegen::math {
+
+/// a * b + c, rounded once. fma.rn.f32
+MOEGEN_DEVICE float fma(float a, float b, float c) {
+#ifdef MOEGEN_TARGET_CPU
+  return __builtin_fmaf(a, b, c);
+#else
+  float result;
+  asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(result) : "f"(a), "f"(b), "f"(c));
+  return result;
+#endif
+}
+
+/// a / b, rounded once whatever the compiler's division flags say. div.rn.f32
+MOEGEN_DEVICE float divide(float a, float b) {
+#ifdef MOEGEN_TARGET_CPU
+  return a / b;
+#else
+  float result;
+  asm("div.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#endif
+}
+
+/// 1 / x, rounded once. rcp.rn.f32
+MOEGEN_DEVICE float reciprocal(float x) {
+#ifdef MOEGEN_TARGET_CPU
+  return 1.0f / x;
+#else
+  float result;
+  asm("rcp.rn.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#endif
+}
+
+/// Square root, rounded once; NaN for x < 0. sqrt.rn.f32
+MOEGEN_DEVICE float sqrt(float x) {
+#ifdef MOEGEN_TARGET_CPU
+  return __builtin_sqrtf(x);
+#else
+  float result;
+  asm("sqrt.rn.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#endif
+}
+
+/// |x|, exact. abs.f32
+MOEGEN_DEVICE float abs(float x) {
+#ifdef MOEGEN_TARGET_CPU
+  return __builtin_fabsf(x);
+#else
+  float result;
+  asm("abs.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#endif
+}
+
+/// The smaller one, exact; NaN if either is; -0 is below +0. min.NaN.f32, sm_80 up
+MOEGEN_DEVICE float min(float a, float b) {
+#ifdef MOEGEN_TARGET_CPU
+  if (a != a || b != b) return bits_float(0x7FFFFFFFu);
+  if (a == b) return bits_float(float_bits(a) | float_bits(b));
+  return a < b ? a : b;
+#else
+  float result;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#endif
+}
+
+/// The larger one, exact; NaN if either is; +0 is above -0. max.NaN.f32, sm_80 up
+MOEGEN_DEVICE float max(float a, float b) {
+#ifdef MOEGEN_TARGET_CPU
+  if (a != a || b != b) return bits_float(0x7FFFFFFFu);
+  if (a == b) return bits_float(float_bits(a) & float_bits(b));
+  return a > b ? a : b;
+#else
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#endif
+}
+
+/// min(max(x, low), high), exact; NaN if any is.
+MOEGEN_DEVICE float clamp(float x, float low, float high) { return min(max(x, low), high); }
+
+/// max(x, 0), exact; NaN stays NaN.
+MOEGEN_DEVICE float relu(float x) { return max(x, 0.0f); }
+
+/// significand * 2^exponent, the form in which exponentials stay accurate below the range of normal float32.
+struct Scaled {
+  float significand;
+  int32_t exponent;
+};
+
+/// 2^exponent for -126 <= exponent <= 127.
+MOEGEN_DEVICE float power_of_two(int32_t exponent) { return bits_float(static_cast<uint32_t>(exponent + 127) << 23); }
+
+/// value * 2^exponent for -252 <= exponent <= 254, rounded once if |value| >= 2^-20: the first factor keeps it normal.
+MOEGEN_DEVICE float scale(float value, int32_t exponent) {
+  const int32_t first = exponent >> 1;
+  return value * power_of_two(first) * power_of_two(exponent - first);
+}
+
+/// e^(high + low) for |low| < 2^-20 * |high|, significand in [0.7, 1.42), relative error 2^-24.6. Below -120 as at
+/// -120, which no caller can tell from 0; above 89 as at 89, which scale() makes infinite. NaN gives NaN.
+MOEGEN_DEVICE Scaled exp_scaled(float high, float low) {
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
+  high = high < -120.0f ? -120.0f : high > 89.0f ? 89.0f : high;
+  const float shifted = fma(high, 1.44269504f, kRound);
+  const float n = shifted - kRound;
+  // ln 2 = 0.693145752 + 1.42860677e-6; the first has 16 bits, so that n times it is exact.
+  const float r = fma(n, -1.42860677e-6f, fma(n, -0.693145752f, high)) + low;
+  float q = 0.00138214347f;
+  q = fma(q, r, 0.00836885534f);
+  q = fma(q, r, 0.0416682623f);
+  q = fma(q, r, 0.166665196f);
+  q = fma(q, r, 0.49999994f);
+  q = fma(q, r, 1.0f);
+  const int32_t exponent = static_cast<int32_t>(float_bits(shifted)) - static_cast<int32_t>(float_bits(kRound));
+  return {fma(q, r, 1.0f), exponent};
+}
+
+MOEGEN_DEVICE float scale(Scaled value) { return scale(value.significand, value.exponent); }
+
+/// e^x. Error below 1 ulp.
+MOEGEN_DEVICE float exp(float x) { return scale(exp_scaled(x, 0.0f)); }
+
+/// Natural logarithm; -inf at 0, NaN below. Error below 1 ulp.
+MOEGEN_DEVICE float log(float x) {
+  constexpr uint32_t kTwoThirds = 0x3F2AAAABu, kInfinity = 0x7F800000u;
+  const bool subnormal = x < 1.17549435e-38f;
+  const uint32_t bits = float_bits(subnormal ? x * 8388608.0f : x);
+  const int32_t exponent = static_cast<int32_t>(bits - kTwoThirds) >> 23;
+  const float f = bits_float(bits - (static_cast<uint32_t>(exponent) << 23)) - 1.0f;  // in [-1/3, 1/3)
+  float p = -0.128890634f;
+  p = fma(p, f, 0.13986899f);
+  p = fma(p, f, -0.121848941f);
+  p = fma(p, f, 0.140053064f);
+  p = fma(p, f, -0.166804388f);
+  p = fma(p, f, 0.20010446f);
+  p = fma(p, f, -0.249997988f);
+  p = fma(p, f, 0.333332151f);
+  p = fma(p, f, -0.5f);
+  const float log1p = fma(p, f * f, f);
+  const float result = fma(static_cast<float>(exponent - (subnormal ? 23 : 0)), 0.693147182f, log1p);
+  if (x > 0.0f && bits < kInfinity) return result;
+  if (x == 0.0f) return bits_float(kInfinity | 0x80000000u);
+  return x > 0.0f ? x : bits_float(0x7FFFFFFFu);
+}
+
+/// Hyperbolic tangent. Error below 1.5 ulp.
+MOEGEN_DEVICE float tanh(float x) {
+  const float a = abs(x);
+  if (a < 0.6f) {
+    const float s = x * x;
+    float p = -0.00589796668f;
+    p = fma(p, s, 0.0207986254f);
+    p = fma(p, s, -0.0537847169f);
+    p = fma(p, s, 0.133319363f);
+    p = fma(p, s, -0.333332986f);
+    return fma(p * s, x, x);
+  }
+  const float e = scale(exp_scaled(a + a, 0.0f));
+  const float t = 1.0f - divide(2.0f, e + 1.0f);
+  return x < 0.0f ? -t : t;
+}
+
+/// factor / (1 + e^-x) with x = high + low; factor * sigmoid stays accurate where the sigmoid alone is subnormal.
+MOEGEN_DEVICE float times_sigmoid(float factor, float high, float low) {
+  const bool negative = high < 0.0f;
+  const Scaled e = exp_scaled(negative ? high : -high, negative ? low : -low);
+  const float denominator = 1.0f + scale(e);
+  if (!negative) return divide(factor, denominator);
+  return scale(divide(factor * e.significand, denominator), e.exponent);
+}
+
+/// 1 / (1 + e^-x). Error below 2.5 ulp.
+MOEGEN_DEVICE float sigmoid(float x) { return times_sigmoid(1.0f, x, 0.0f); }
+
+/// x * sigmoid(x); -0 at -inf. Error below 3.5 ulp.
+MOEGEN_DEVICE float silu(float x) {
+  const float factor = x < -120.0f ? -120.0f : x;
+  return times_sigmoid(factor, factor, 0.0f);
+}
+
+/// x * Phi(x) with the normal distribution function: 0.5 x (1 + erf(x / sqrt 2)); -0 at -inf.
+/// Phi(-a) = e^(-a*a/2) * m(a), where the Mills ratio m falls gently from 0.5 and is fitted by a rational function.
+/// Error below 7 ulp.
+MOEGEN_DEVICE float gelu(float x) {
+  if (x > 15.0f) return x;
+  const float bounded = x < -15.0f ? -15.0f : x;  // the result is 0 from there on
+  const float a = abs(bounded);
+  const float square = a * a;
+  const Scaled e = exp_scaled(-0.5f * square, -0.5f * fma(a, a, -square));
+  float numerator = 0.00415298691f;
+  numerator = fma(numerator, a, 0.0408797602f);
+  numerator = fma(numerator, a, 0.183965493f);
+  numerator = fma(numerator, a, 0.439279147f);
+  numerator = fma(numerator, a, 0.5f);
+  float denominator = 0.0104098828f;
+  denominator = fma(denominator, a, 0.102476479f);
+  denominator = fma(denominator, a, 0.471398953f);
+  denominator = fma(denominator, a, 1.20553416f);
+  denominator = fma(denominator, a, 1.6764433f);
+  denominator = fma(denominator, a, 1.0f);
+  const float tail = divide(e.significand * numerator, denominator);
+  if (x < 0.0f) return scale(bounded * tail, e.exponent);
+  return fma(-x, scale(tail, e.exponent), x);
+}
+
+/// 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) = x sigmoid(x (c1 + c2 x^2)); -0 at -inf.
+/// The argument of the sigmoid is carried in two floats: far to the left its rounding alone would cost a hundred ulp.
+/// Error below 3.5 ulp.
+MOEGEN_DEVICE float gelu_tanh(float x) {
+  // c1 = 2 sqrt(2/pi) in a 12-bit head, so that slope - head is exact, and a tail; c2 = 0.044715 c1 in two floats.
+  constexpr float kHead = 1.595703125f, kTail = 6.59966026e-5f;
+  constexpr float kCubic = 0.0713548139f, kCubicTail = 2.39883247e-9f;
+  const float factor = x < -11.0f ? -11.0f : x;
+  const float bounded = factor > 11.0f ? 11.0f : factor;
+  const float square = bounded * bounded;
+  const float slope = fma(kCubic, square, kHead);
+  float rest = fma(kCubic, square, -(slope - kHead)) + kTail;
+  rest = fma(kCubic, fma(bounded, bounded, -square), fma(kCubicTail, square, rest));
+  const float high = bounded * slope;
+  return times_sigmoid(factor, high, fma(bounded, rest, fma(bounded, slope, -high)));
+}
+
+/// 1 / sqrt(x); inf at 0, NaN below. Error below 1.5 ulp.
+MOEGEN_DEVICE float rsqrt(float x) { return divide(1.0f, sqrt(x)); }
+
+}  // namespace moegen::math
+
+// ---- core/special.cuh ------------------------------------------------------------------------------------
+// The special function unit: 2^x and 1/x in one instruction each, for kernels that would wait for arithmetic if they
+// took the exact functions of math.cuh. Results differ in their last bits between a GPU and the CPU target, so nothing
+// that is compared to the bit may depend on them (quantize.cuh proves that its codes do not).
+
+
+namespace moegen::special {
+
+/// Subnormal numbers become zeros of their sign.
+MOEGEN_DEVICE float flush(float x) {
+  return math::abs(x) < 1.17549435e-38f ? bits_float(float_bits(x) & 0x80000000u) : x;
+}
+
+/// 2^x, relative error below 2^-22; subnormal arguments and results are 0. ex2.approx.ftz.f32
+MOEGEN_DEVICE float exp2(float x) {
+#ifdef MOEGEN_TARGET_CPU
+  if (x != x) return bits_float(0x7FFFFFFFu);
+  if (x >= 128.0f) return bits_float(0x7F800000u);
+  if (x < -126.0f) return 0.0f;
+  const float n = static_cast<float>(static_cast<int32_t>(x < 0.0f ? x - 0.5f : x + 0.5f));
+  const math::Scaled fraction = math::exp_scaled((x - n) * 0.693147182f, 0.0f);
+  return flush(math::scale(fraction.significand, fraction.exponent + static_cast<int32_t>(n)));
+#else
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#endif
+}
+
+/// 1 / x, at most one float32 from the nearest; subnormal arguments and results are 0. rcp.approx.ftz.f32
+MOEGEN_DEVICE float reciprocal(float x) {
+#ifdef MOEGEN_TARGET_CPU
+  return flush(1.0f / flush(x));
+#else
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#endif
+}
+
+/// factor / (1 + 2^-x) for factor above -infinity.
+MOEGEN_DEVICE float times_logistic(float factor, float x) { return factor * reciprocal(1.0f + exp2(-x)); }
+
+}  // namespace moegen::special
+
+// ---- core/activation.cuh ---------------------------------------------------------------------------------
+// The functions between the two matmuls of an expert, in float32: by the activation kernel and in matmul epilogues
+// alike, so that both give the same bits.
+//
+// A kernel's Params say which: `activation_kind` (a type of namespace kinds), `activation_gated`, `activation_limited`,
+// and where the kind has them alpha(), beta() and linear_beta(). Relative error below 2^-20 (situ: 2^-18) plus 2^-22 x,
+// where e^x is the largest exponential involved, and up to 2^-118 in absolute terms: special.cuh has exponentials of
+// one instruction, and results are rounded to 16 bits or fewer. NaN stays NaN; at an infinity a function has its limit.
+
+
+namespace moegen {
+namespace kinds {
+
+enum : uint32_t { kSignBit = 0x80000000u };
+
+/// log2(e): e^x = 2^(kLog2E * x).
+constexpr float kLog2E = 1.44269504f;
+
+/// Keeps a factor whose sigmoid is 0 from being infinite.
+MOEGEN_DEVICE float finite_below(float x) { return math::max(x, -1.0e30f); }
+
+/// x sigmoid(x) = x / (1 + e^-x).
+struct silu {
+  template <class P>
+  static MOEGEN_DEVICE float apply(float x) {
+    return special::times_logistic(finite_below(x), kLog2E * x);
+  }
+  template <class P>
+  static MOEGEN_DEVICE float gated(float gate, float up) {
+    return apply<P>(gate) * up;
+  }
+};
+
+/// gate sigmoid(alpha gate) (up + 1), as gpt-oss has it.
+struct swiglu_oai {
+  template <class P>
+  static MOEGEN_DEVICE float gated(float gate, float up) {
+    return special::times_logistic(finite_below(gate), kLog2E * P::alpha() * gate) * (up + 1.0f);
+  }
+};
+
+/// x Phi(x) = 0.5 x (1 + erf(x / sqrt 2)). Phi(-a) = e^(-a*a/2) m(a), m by the rational function of math::gelu.
+struct gelu {
+  template <class P>
+  static MOEGEN_DEVICE float apply(float x) {
+    const float bounded = math::clamp(x, -15.0f, 15.0f), a = math::abs(bounded);
+    float numerator = 0.00415298691f;
+    numerator = math::fma(numerator, a, 0.0408797602f);
+    numerator = math::fma(numerator, a, 0.183965493f);
+    numerator = math::fma(numerator, a, 0.439279147f);
+    numerator = math::fma(numerator, a, 0.5f);
+    float denominator = 0.0104098828f;
+    denominator = math::fma(denominator, a, 0.102476479f);
+    denominator = math::fma(denominator, a, 0.471398953f);
+    denominator = math::fma(denominator, a, 1.20553416f);
+    denominator = math::fma(denominator, a, 1.6764433f);
+    denominator = math::fma(denominator, a, 1.0f);
+    const float tail = special::exp2(-0.5f * kLog2E * (a * a)) * (numerator * special::reciprocal(denominator));
+    return x < 0.0f ? bounded * tail : math::fma(-bounded, tail, x);
+  }
+  template <class P>
+  static MOEGEN_DEVICE float gated(float gate, float up) {
+    return apply<P>(gate) * up;
+  }
+};
+
+/// 0.5 x (1 + tanh(c (x + 0.044715 x^3))) = x sigmoid(2 c (x + 0.044715 x^3)), c = sqrt(2 / pi).
+struct gelu_tanh {
+  template <class P>
+  static MOEGEN_DEVICE float apply(float x) {
+    constexpr float kLinear = 2.30220819f, kCubic = 0.102943240f;  // 2 c log2(e), and 0.044715 times that
+    return special::times_logistic(finite_below(x), x * math::fma(kCubic, x * x, kLinear));
+  }
+  template <class P>
+  static MOEGEN_DEVICE float gated(float gate, float up) {
+    return apply<P>(gate) * up;
+  }
+};
+
+/// max(x, 0)^2.
+struct relu2 {
+  template <class P>
+  static MOEGEN_DEVICE float apply(float x) {
+    const float positive = math::relu(x);
+    return positive * positive;
+  }
+};
+
+/// beta tanh(gate / beta) sigmoid(gate) linear_beta tanh(up / linear_beta), as Kimi-K3 has it. With e = e^(-2 |y|),
+/// tanh |y| = (1 - e) / (1 + e); where that would cancel, |y| (1 - y * y / 3). All three quotients share one division.
+struct situ {
+  /// tanh |y|, y = x / scale, and e^(-2 |y|).
+  struct Fraction {
+    float numerator, denominator, exponential;
+  };
+  static MOEGEN_DEVICE Fraction tanh_of(float x, float scale) {
+    const float y = math::abs(x) * (1.0f / scale);
+    const float e = special::exp2(math::abs(x) * (-2.0f * kLog2E / scale));
+    const bool near_zero = y < 0.0625f;
+    return {near_zero ? y * math::fma(y * y, -0.333333343f, 1.0f) : 1.0f - e, near_zero ? 1.0f : 1.0f + e, e};
+  }
+  template <class P>
+  static MOEGEN_DEVICE float gated(float gate, float up) {
+    const Fraction first = tanh_of(gate, P::beta()), second = tanh_of(up, P::linear_beta());
+    // e^-|gate|: with a beta of 4 the square of what the tanh has.
+    const float e =
+        P::beta() == 4.0f ? first.exponential * first.exponential : special::exp2(-kLog2E * math::abs(gate));
+    const float numerator = first.numerator * second.numerator * (gate < 0.0f ? e : 1.0f);
+    const float denominator = first.denominator * second.denominator * (1.0f + e);
+    const float magnitude = P::beta() * P::linear_beta() * (numerator * special::reciprocal(denominator));
+    return bits_float(float_bits(magnitude) ^ ((float_bits(gate) ^ float_bits(up)) & kSignBit));
+  }
+};
+
+/// x; gated, the product.
+struct identity {
+  template <class P>
+  static MOEGEN_DEVICE float apply(float x) {
+    return x;
+  }
+  template <class P>
+  static MOEGEN_DEVICE float gated(float gate, float up) {
+    return gate * up;
+  }
+};
+
+}  // namespace kinds
+
+/// Limit of a row: of its expert where limits come at launch, else the layer's; 0 without one. `limits` is indexed by
+/// local expert; an expert of -1 takes the first.
+template <class P>
+MOEGEN_DEVICE float activation_limit(const float* limits, int32_t expert) {
+  if constexpr (P::limit_per_expert)
+    return limits[expert < 0 ? 0 : expert];
+  else if constexpr (P::activation_limited)
+    return P::limit();
+  else
+    return 0.0f;
+}
+
+/// The activation of one gate and one up value; with `activation_limited` the gate is clamped from above and up from
+/// both sides first.
+template <class P>
+MOEGEN_DEVICE float activate(float gate, float up, float limit) {
+  static_assert(P::activation_gated);
+  if constexpr (P::activation_limited)
+    return P::activation_kind::template gated<P>(math::min(gate, limit), math::clamp(up, -limit, limit));
+  else
+    return P::activation_kind::template gated<P>(gate, up);
+}
+
+/// The activation of a value where there is no gate.
+template <class P>
+MOEGEN_DEVICE float activate(float value) {
+  static_assert(!P::activation_gated);
+  return P::activation_kind::template apply<P>(value);
+}
+
+}  // namespace moegen
+
+// ---- core/shared.cuh -------------------------------------------------------------------------------------
+// Shared memory and the barrier of a block.
+
+
+namespace moegen {
+
+/// All threads of the block have arrived, and what they wrote to shared and global memory is visible to each other.
+MOEGEN_DEVICE void block_sync() {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::block_sync(0);
+#else
+  asm volatile("bar.sync 0;" ::: "memory");
+#endif
+}
+
+/// The block's dynamic shared memory, 16-byte aligned.
+MOEGEN_DEVICE unsigned char* dynamic_shared() {
+  extern __shared__ __align__(16) unsigned char moegen_dynamic_shared[];
+  return moegen_dynamic_shared;
+}
+
+/// Adds `value` to a word of shared memory; block scope, no ordering.
+MOEGEN_DEVICE void shared_add(uint32_t* word, uint32_t value) {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::shared_add(word, value);
+#else
+  asm volatile(
+      "red.relaxed.cta.shared::cta.add.u32 [%0], %1;" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(word))),
+      "r"(value)
+      : "memory");
+#endif
+}
+
+}  // namespace moegen
+
+// ---- core/thread.cuh -------------------------------------------------------------------------------------
+// Where a thread is: in its warp, block, cluster and grid.
+
+
+namespace moegen {
+
+enum : uint32_t { kWarpSize = 32, kFullMask = 0xFFFFFFFFu };
+
+MOEGEN_DEVICE uint32_t thread_index() { return threadIdx.x; }
+MOEGEN_DEVICE uint32_t block_index() { return blockIdx.x; }
+MOEGEN_DEVICE uint32_t num_blocks() { return gridDim.x; }
+MOEGEN_DEVICE uint32_t lane_index() { return threadIdx.x % kWarpSize; }
+MOEGEN_DEVICE uint32_t warp_index() { return threadIdx.x / kWarpSize; }
+
+}  // namespace moegen
+
+// ---- core/grid.cuh ---------------------------------------------------------------------------------------
+// Agreement between all blocks of a grid through words in global memory, and dependent launch.
+
+
+namespace moegen {
+
+/// Adds to a word of global memory and returns its old value; device scope, acquire and release.
+MOEGEN_DEVICE uint32_t global_add(uint32_t* word, uint32_t value) {
+#ifdef MOEGEN_TARGET_CPU
+  return cpu::global_add(word, value);
+#else
+  uint32_t old;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;" : "=r"(old) : "l"(word), "r"(value) : "memory");
+  return old;
+#endif
+}
+
+/// Waits until `*word` is at least `least`, which some other block will make it; device scope, acquire.
+MOEGEN_DEVICE void wait_at_least(const uint32_t* word, uint32_t least) {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::wait_at_least(word, least);
+#else
+  uint32_t seen;
+  do {
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(word) : "memory");
+  } while (seen < least);
+#endif
+}
+
+/// All threads of all blocks have arrived, and what they wrote is visible to each other. `arrived` counts blocks from
+/// 0; every block of the grid must be resident (cooperative launch).
+MOEGEN_DEVICE void grid_sync(uint32_t* arrived) {
+  block_sync();
+  if (thread_index() == 0) {
+    global_add(arrived, 1);
+    wait_at_least(arrived, num_blocks());
+  }
+  block_sync();
+}
+
+/// Waits until the kernels this one depends on have ended and their writes are visible. Nothing that an earlier kernel
+/// may write is read, and nothing that it may read is written, before this. sm_90 up; elsewhere launches are in order.
+MOEGEN_DEVICE void wait_for_dependencies() {
+#ifdef MOEGEN_TARGET_CPU
+  // Kernels run one after another on the CPU target.
+#elif __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/// Lets kernels that wait for this one be put on the chip early; they still wait for its end before they read.
+MOEGEN_DEVICE void launch_dependents() {
+#ifdef MOEGEN_TARGET_CPU
+  // Kernels run one after another on the CPU target.
+#elif __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+}  // namespace moegen
+
+// ---- core/convert.cuh ------------------------------------------------------------------------------------
+// float <-> storage types, by the hardware's rules: to nearest even, NaN to the canonical NaN.
+
+
+namespace moegen {
+
+MOEGEN_DEVICE float to_float(float value) { return value; }
+
+MOEGEN_DEVICE float to_float(bfloat16 value) { return bits_float(static_cast<uint32_t>(value.bits) << 16); }
+
+MOEGEN_DEVICE float to_float(float16 value) {
+#ifdef MOEGEN_TARGET_CPU
+  if ((value.bits & 0x7FFFu) > 0x7C00u) return bits_float(0x7FFFFFFFu);
+  return static_cast<float>(__builtin_bit_cast(_Float16, value.bits));
+#else
+  float result;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(value.bits));
+  return result;
+#endif
+}
+
+/// Two floats rounded to bfloat16: `low` in bits 0..15, `high` in 16..31. sm_80 up.
+MOEGEN_DEVICE uint32_t pack_bfloat16(float low, float high) {
+#ifdef MOEGEN_TARGET_CPU
+  return cpu::float_to_bfloat16(low) | static_cast<uint32_t>(cpu::float_to_bfloat16(high)) << 16;
+#else
+  uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+#endif
+}
+
+/// Two floats rounded to float16: `low` in bits 0..15, `high` in 16..31. sm_80 up.
+MOEGEN_DEVICE uint32_t pack_float16(float low, float high) {
+#ifdef MOEGEN_TARGET_CPU
+  return cpu::float_to_float16(low) | static_cast<uint32_t>(cpu::float_to_float16(high)) << 16;
+#else
+  uint32_t pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+#endif
+}
+
+}  // namespace moegen
+
+// ---- core/memory.cuh -------------------------------------------------------------------------------------
+// Global memory: 16-byte accesses.
+
+
+namespace moegen {
+
+/// Loads 16 bytes that nothing writes while the kernel runs. `pointer` is 16-byte aligned.
+MOEGEN_DEVICE Vector16 load_constant(const void* pointer) {
+#ifdef MOEGEN_TARGET_CPU
+  return *static_cast<const Vector16*>(pointer);
+#else
+  Vector16 v;
+  asm("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];"
+      : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+      : "l"(pointer));
+  return v;
+#endif
+}
+
+/// Stores 16 bytes. `pointer` is 16-byte aligned.
+MOEGEN_DEVICE void store(void* pointer, const Vector16& v) {
+#ifdef MOEGEN_TARGET_CPU
+  *static_cast<Vector16*>(pointer) = v;
+#else
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(pointer), "r"(v.word[0]), "r"(v.word[1]),
+               "r"(v.word[2]), "r"(v.word[3])
+               : "memory");
+#endif
+}
+
+}  // namespace moegen
+
+// ---- core/elements.cuh -----------------------------------------------------------------------------------
+// Neighbouring elements of a row as they lie in memory, in 16-byte pieces, and as floats.
+
+
+namespace moegen {
+
+/// `Count` elements of type T (float, bfloat16, float16).
+template <class T, uint32_t Count>
+struct Elements {
+  static constexpr uint32_t kPieces = Count * sizeof(T) / sizeof(Vector16);
+  static_assert(kPieces * sizeof(Vector16) == Count * sizeof(T), "whole 16-byte pieces");
+  Vector16 piece[kPieces];
+
+  /// Element `index`, a constant after unrolling.
+  MOEGEN_DEVICE float operator[](uint32_t index) const {
+    if constexpr (sizeof(T) == 4) {
+      return bits_float(piece[index / 4].word[index % 4]);
+    } else {
+      const uint32_t word = piece[index / 8].word[index % 8 / 2];
+      return to_float(T{static_cast<uint16_t>(index % 2 == 0 ? word & 0xFFFFu : word >> 16)});
+    }
+  }
+};
+
+/// The elements from number `first` of `base` on, whose address is a multiple of 16. Nothing writes them meanwhile.
+template <class T, uint32_t Count>
+MOEGEN_DEVICE Elements<T, Count> load_elements(const void* base, uint64_t first) {
+  const char* pointer = static_cast<const char*>(base) + first * sizeof(T);
+  Elements<T, Count> elements;
+#pragma unroll
+  for (uint32_t i = 0; i < Elements<T, Count>::kPieces; ++i)
+    elements.piece[i] = load_constant(pointer + i * sizeof(Vector16));
+  return elements;
+}
+
+MOEGEN_DEVICE uint32_t pack_pair(bfloat16, float low, float high) { return pack_bfloat16(low, high); }
+MOEGEN_DEVICE uint32_t pack_pair(float16, float low, float high) { return pack_float16(low, high); }
+
+/// 16 bytes of elements of type T, rounded from `value`.
+template <class T>
+MOEGEN_DEVICE Vector16 pack_elements(const float (&value)[16 / sizeof(T)]) {
+  Vector16 packed;
+#pragma unroll
+  for (uint32_t i = 0; i < 4; ++i) {
+    if constexpr (sizeof(T) == 4)
+      packed.word[i] = float_bits(value[i]);
+    else
+      packed.word[i] = pack_pair(T{}, value[2 * i], value[2 * i + 1]);
+  }
+  return packed;
+}
+
+}  // namespace moegen
+
+// ---- core/narrow.cuh -------------------------------------------------------------------------------------
+// float <-> floats of 8 bits and fewer, by the hardware's rules: to nearest even, too large to the largest, NaN to the
+// canonical NaN. Where an arch has no instruction for it, the same bits are computed.
+
+
+namespace moegen {
+
+/// Storage of narrow floats, by their torch names. Two float4_e2m1fn share a byte, the first in the low half.
+struct float8_e4m3fn {
+  uint8_t bits;
+};
+struct float8_e5m2 {
+  uint8_t bits;
+};
+struct float8_e8m0fnu {
+  uint8_t bits;
+};
+
+/// The bits of `value` as a float of `Mantissa` explicit bits and exponent bias `Bias`: the nearest, to even; `Largest`
+/// where the magnitude is greater; `Nan` for NaN. The sign goes to bit `Sign`.
+template <uint32_t Mantissa, uint32_t Bias, uint32_t Largest, uint32_t Nan, uint32_t Sign>
+MOEGEN_DEVICE uint32_t round_to_narrow(float value) {
+  constexpr uint32_t kShift = 23 - Mantissa;
+  const uint32_t magnitude = float_bits(value) & 0x7FFFFFFFu;
+  if (magnitude > 0x7F800000u) return Nan;
+  uint32_t rounded;
+  if (magnitude < (128 - Bias) << 23) {  // subnormal: its lowest bit is that of this float
+    constexpr uint32_t kUnit = (128 - Bias + kShift) << 23;
+    rounded = float_bits(bits_float(magnitude) + bits_float(kUnit)) - kUnit;
+  } else {
+    const uint32_t rebiased = magnitude - ((127 - Bias) << 23);
+    rounded = (rebiased + (1u << (kShift - 1)) - 1 + (rebiased >> kShift & 1)) >> kShift;
+  }
+  return min_of(rounded, Largest) | float_bits(value) >> 31 << Sign;
+}
+
+/// The value of `Mantissa` explicit bits and exponent bias `Bias` in the low bits of `magnitude`, all finite.
+template <uint32_t Mantissa, uint32_t Bias>
+MOEGEN_DEVICE float widen(uint32_t magnitude) {
+  return bits_float(magnitude << (23 - Mantissa)) * bits_float((254 - Bias) << 23);
+}
+
+/// `low` in bits 0..7, `high` in 8..15; beyond 448 becomes 448, NaN 0x7F.
+MOEGEN_DEVICE uint32_t pack_e4m3(float low, float high) {
+#if !defined(MOEGEN_TARGET_CPU) && __CUDA_ARCH__ >= 890
+  uint16_t pair;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+  return pair;
+#else
+  return round_to_narrow<3, 7, 0x7E, 0x7F, 7>(low) | round_to_narrow<3, 7, 0x7E, 0x7F, 7>(high) << 8;
+#endif
+}
+
+/// `low` in bits 0..7, `high` in 8..15; beyond 57344 becomes 57344, infinity too, NaN 0x7F.
+MOEGEN_DEVICE uint32_t pack_e5m2(float low, float high) {
+#if !defined(MOEGEN_TARGET_CPU) && __CUDA_ARCH__ >= 890
+  uint16_t pair;
+  asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+  return pair;
+#else
+  return round_to_narrow<2, 15, 0x7B, 0x7F, 7>(low) | round_to_narrow<2, 15, 0x7B, 0x7F, 7>(high) << 8;
+#endif
+}
+
+/// `low` in bits 0..3, `high` in 4..7; beyond 6 becomes 6, NaN +6.
+MOEGEN_DEVICE uint32_t pack_e2m1(float low, float high) {
+#if !defined(MOEGEN_TARGET_CPU) && __CUDA_ARCH__ >= 1000
+  uint32_t pair;
+  asm("{\n"
+      ".reg .b8 pair;\n"
+      "cvt.rn.satfinite.e2m1x2.f32 pair, %1, %2;\n"
+      "mov.b32 %0, {pair, 0, 0, 0};\n"
+      "}"
+      : "=r"(pair)
+      : "f"(high), "f"(low));
+  return pair;
+#else
+  return round_to_narrow<1, 1, 7, 7, 3>(low) | round_to_narrow<1, 1, 7, 7, 3>(high) << 4;
+#endif
+}
+
+/// The bits of the smallest power of two that is at least |value|, 2^-127 .. 2^127; NaN 0xFF.
+MOEGEN_DEVICE uint32_t round_up_to_e8m0(float value) {
+  const uint32_t magnitude = float_bits(value) & 0x7FFFFFFFu;
+  if (magnitude > 0x7F800000u) return 0xFF;
+  const uint32_t above = (magnitude & 0x7FFFFFu) != 0 && magnitude > 0x400000u ? 1 : 0;  // 0x400000: 2^-127
+  return min_of((magnitude >> 23) + above, 0xFEu);
+}
+
+/// `low` in bits 0..7, `high` in 8..15, each rounded up to a power of two; signs are dropped.
+MOEGEN_DEVICE uint32_t pack_e8m0_up(float low, float high) {
+#if !defined(MOEGEN_TARGET_CPU) && __CUDA_ARCH__ >= 1000
+  uint16_t pair;
+  asm("cvt.rp.satfinite.ue8m0x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+  return pair;
+#else
+  return round_up_to_e8m0(low) | round_up_to_e8m0(high) << 8;
+#endif
+}
+
+/// Two floats, from the low and the high part of a pair.
+struct FloatPair {
+  float low, high;
+};
+
+#ifndef MOEGEN_TARGET_CPU
+/// The floats of two packed float16.
+MOEGEN_DEVICE FloatPair unpack_float16(uint32_t pair) {
+  FloatPair result;
+  asm("{\n"
+      ".reg .b16 low, high;\n"
+      "mov.b32 {low, high}, %2;\n"
+      "cvt.f32.f16 %0, low;\n"
+      "cvt.f32.f16 %1, high;\n"
+      "}"
+      : "=f"(result.low), "=f"(result.high)
+      : "r"(pair));
+  return result;
+}
+#endif
+
+MOEGEN_DEVICE float to_float(float8_e4m3fn value) {
+  const uint32_t magnitude = value.bits & 0x7Fu, sign = static_cast<uint32_t>(value.bits >> 7) << 31;
+  if (magnitude == 0x7F) return bits_float(0x7FFFFFFFu);
+  return bits_float(float_bits(widen<3, 7>(magnitude)) | sign);
+}
+
+MOEGEN_DEVICE float to_float(float8_e5m2 value) {
+  const uint32_t magnitude = value.bits & 0x7Fu, sign = static_cast<uint32_t>(value.bits >> 7) << 31;
+  if (magnitude > 0x7C) return bits_float(0x7FFFFFFFu);
+  if (magnitude == 0x7C) return bits_float(0x7F800000u | sign);
+  return bits_float(float_bits(widen<2, 15>(magnitude)) | sign);
+}
+
+/// 2^(bits - 127); NaN for 0xFF.
+MOEGEN_DEVICE float to_float(float8_e8m0fnu value) {
+  if (value.bits == 0xFF) return bits_float(0x7FFFFFFFu);
+  return bits_float(value.bits == 0 ? 0x400000u : static_cast<uint32_t>(value.bits) << 23);
+}
+
+/// Bits 0..7 and 8..15 of `pair`.
+MOEGEN_DEVICE FloatPair unpack_e4m3(uint32_t pair) {
+#if !defined(MOEGEN_TARGET_CPU) && __CUDA_ARCH__ >= 890
+  uint32_t halves;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(static_cast<uint16_t>(pair)));
+  return unpack_float16(halves);
+#else
+  return {to_float(float8_e4m3fn{static_cast<uint8_t>(pair)}),
+          to_float(float8_e4m3fn{static_cast<uint8_t>(pair >> 8)})};
+#endif
+}
+
+/// Bits 0..7 and 8..15 of `pair`.
+MOEGEN_DEVICE FloatPair unpack_e5m2(uint32_t pair) {
+#if !defined(MOEGEN_TARGET_CPU) && __CUDA_ARCH__ >= 890
+  uint32_t halves;
+  asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(halves) : "h"(static_cast<uint16_t>(pair)));
+  return unpack_float16(halves);
+#else
+  return {to_float(float8_e5m2{static_cast<uint8_t>(pair)}), to_float(float8_e5m2{static_cast<uint8_t>(pair >> 8)})};
+#endif
+}
+
+/// Bits 0..3 and 4..7 of `pair`.
+MOEGEN_DEVICE FloatPair unpack_e2m1(uint32_t pair) {
+#if !defined(MOEGEN_TARGET_CPU) && __CUDA_ARCH__ >= 1000
+  uint32_t halves;
+  asm("{\n"
+      ".reg .b8 pair, rest;\n"
+      "mov.b16 {pair, rest}, %1;\n"
+      "cvt.rn.f16x2.e2m1x2 %0, pair;\n"
+      "}"
+      : "=r"(halves)
+      : "h"(static_cast<uint16_t>(pair & 0xFF)));
+  return unpack_float16(halves);
+#else
+  return {bits_float(float_bits(widen<1, 1>(pair & 7)) | (pair & 8) << 28),
+          bits_float(float_bits(widen<1, 1>(pair >> 4 & 7)) | (pair >> 4 & 8) << 28)};
+#endif
+}
+
+}  // namespace moegen
+
+// ---- core/quantize.cuh -----------------------------------------------------------------------------------
+// Quantisers: scales of groups of floats, and their codes. Permute, activation, quantize and matmul epilogues share
+// them, so that the same floats give the same bytes wherever they are quantised.
+//
+// Definition, at two roundings. absmax: the largest finite magnitude of a group (0 if there is none).
+//   float32 scale   = fl32(max(absmax, floor) / 448), correctly rounded
+//   e8m0 scale      = 2^ceil(log2 of that), with 448 (e4m3 codes) or 6 (e2m1 codes)
+//   nvfp4           : e4m3 scale = e4m3(fl32(fl32(global * absmax) / 6)), divisor fl32(scale / global)
+//   code            = to nearest even, saturating, of fl32(x / scale)
+// +-infinity saturates. NaN stays NaN in e4m3; in e2m1 a NaN makes the scale of its group NaN and its codes 7. Where
+// the e4m3 scale of nvfp4 is 0 all codes are 0.
+//
+// Division. IEEE division takes about ten instructions; Refined takes three and two that bound infinities, and gives
+// the same code: its quotient is off by less than 2^-20 ulp before its last rounding, so it can differ from fl32(x / s)
+// only beside a rounding boundary of the code, a number of five significant bits. tests/unit/test_quantize.cpp tries
+// every significand of s against every such boundary. (It needs the nearest float to 1 / s: one ulp off, a few
+// significands fail; 1 / s is taken once a group.)
+
+
+namespace moegen {
+
+/// Largest finite number.
+constexpr float kLargestFloat = 3.40282347e38f;
+
+/// What the scale of a group depends on.
+struct Magnitude {
+  float largest;  // of the finite values, 0 if there is none
+  bool nan;       // there is a NaN
+};
+
+/// Of `Count` values of this thread.
+template <uint32_t Count>
+MOEGEN_DEVICE Magnitude finite_magnitude(const float (&value)[Count]) {
+  float largest = 0.0f;
+#pragma unroll
+  for (uint32_t i = 0; i < Count; ++i) largest = math::max(largest, math::abs(value[i]));
+  if (largest <= kLargestFloat) return {largest, false};
+  const bool nan = largest != largest;
+  largest = 0.0f;
+#pragma unroll
+  for (uint32_t i = 0; i < Count; ++i) {
+    const float magnitude = math::abs(value[i]);
+    if (magnitude <= kLargestFloat) largest = math::max(largest, magnitude);
+  }
+  return {largest, nan};
+}
+
+/// limit / Largest, correctly rounded, for finite limits from 2^-100 on: multiplied, and the remainder put right
+/// (every significand is tried in tests/unit/test_quantize.cpp). Largest: 448 or 6.
+template <uint32_t Largest>
+MOEGEN_DEVICE float scale_of(float limit) {
+  constexpr float kInverse = 1.0f / static_cast<float>(Largest);
+  const float quotient = limit * kInverse;
+  return math::fma(math::fma(-quotient, static_cast<float>(Largest), limit), kInverse, quotient);
+}
+
+/// a * b + c, rounded to negative infinity, so that an exact zero is -0. fma.rm.f32
+MOEGEN_DEVICE float fma_down(float a, float b, float c) {
+#ifdef MOEGEN_TARGET_CPU
+  const float sum = math::fma(a, b, c);  // to nearest otherwise: the remainders it is used for are exact or nearly so
+  return sum == 0.0f ? -0.0f : sum;
+#else
+  float result;
+  asm("fma.rm.f32 %0, %1, %2, %3;" : "=f"(result) : "f"(a), "f"(b), "f"(c));
+  return result;
+#endif
+}
+
+/// x / scale, for codes (see above). Scale in [2^-90, 2^120]; no value above 2^9 scale once bounded.
+struct Refined {
+  float scale;
+  float inverse;  // 1 / scale, rounded once
+  float limit;    // bound on |x|: what is above becomes it and saturates
+
+  MOEGEN_DEVICE Refined(float of, float bound) : scale(of), inverse(math::reciprocal(of)), limit(bound) {}
+  MOEGEN_DEVICE float operator()(float x) const {
+    const float bounded = math::clamp(x, -limit, limit);
+    const float quotient = bounded * inverse;
+    // A remainder of -0 keeps the sign of a quotient of -0.
+    return math::fma(fma_down(-quotient, scale, bounded), inverse, quotient);
+  }
+};
+
+/// x / scale for any scale.
+struct Divided {
+  float scale;
+  MOEGEN_DEVICE float operator()(float x) const { return math::divide(x, scale); }
+};
+
+/// x * factor, exact where the factor is a power of two.
+struct Multiplied {
+  float factor;
+  MOEGEN_DEVICE float operator()(float x) const { return x * factor; }
+};
+
+/// True if Refined may stand for a division by `scale`, with 2^9 times that for a bound: 2^-90 to 2^110.
+MOEGEN_DEVICE bool refinable(float scale) { return scale >= 8.0779357e-28f && scale <= 1.29807421e33f; }
+
+/// Codes of `Count` values, four a word, the first in the low byte.
+template <class Quotient, uint32_t Count>
+MOEGEN_DEVICE void encode_e4m3(const float (&value)[Count], const Quotient& quotient, uint32_t (&word)[Count / 4]) {
+#pragma unroll
+  for (uint32_t i = 0; i < Count / 4; ++i)
+    word[i] = pack_e4m3(quotient(value[4 * i]), quotient(value[4 * i + 1])) |
+              pack_e4m3(quotient(value[4 * i + 2]), quotient(value[4 * i + 3])) << 16;
+}
+
+/// |x| / scale as Refined gives it; not bounded, so an infinity becomes NaN.
+struct RefinedMagnitude {
+  float scale, inverse;
+  MOEGEN_DEVICE explicit RefinedMagnitude(float of) : scale(of), inverse(math::reciprocal(of)) {}
+  MOEGEN_DEVICE float operator()(float x) const {
+    const float magnitude = math::abs(x), quotient = magnitude * inverse;
+    return math::fma(math::fma(-quotient, scale, magnitude), inverse, quotient);
+  }
+};
+
+/// The e2m1 code of a magnitude, to nearest even; above 6 and NaN: 7. Adding 2^22, 2^23 or 2^24, as the magnitude is
+/// below 2, below 4 or above, leaves it in steps of 0.5, 1 or 2 in the low bits: codes 0..4, 4..6, 6..7.
+MOEGEN_DEVICE uint32_t round_to_e2m1(float magnitude) {
+  const float bounded = magnitude < 6.0f ? magnitude : 6.0f;
+  const uint32_t binade = max_of<uint32_t>(float_bits(bounded) & 0x7F800000u, 0x3F800000u);
+  const uint32_t shifted = float_bits(bounded + bits_float(binade + (22u << 23)));
+  return shifted - binade + (binade >> 22) - ((22u << 23) + 254u);
+}
+
+/// Codes of eight of `value` from `First` on, the first in the low half of the low byte. quotient(x): |x| / scale, or
+/// x / scale; the sign is that of the value.
+template <uint32_t First, class Quotient, uint32_t Count>
+MOEGEN_DEVICE uint32_t encode_e2m1(const float (&value)[Count], const Quotient& quotient) {
+  uint32_t word = 0;
+#pragma unroll
+  for (uint32_t i = 0; i < 8; ++i) {
+    const float x = value[First + i];
+    const uint32_t code = round_to_e2m1(math::abs(quotient(x)));
+    word |= (code | (float_bits(x) >> 28 & 8)) << 4 * i;
+  }
+  return word;
+}
+
+/// 2^-e of an e8m0 scale 2^e; NaN of NaN.
+MOEGEN_DEVICE Multiplied inverse_of_e8m0(uint32_t scale) {
+  if (scale == 0xFF) return {bits_float(0x7FFFFFFFu)};
+  return {bits_float(scale == 0xFE ? 0x400000u : (254 - scale) << 23)};
+}
+
+/// The float32 scale and the codes of a group with the finite magnitude `largest`, floor applied.
+template <class P, uint32_t Count>
+MOEGEN_DEVICE float quantize_float32(const float (&value)[Count], float largest, uint32_t (&word)[Count / 4]) {
+  const float limit = math::max(largest, P::floor());
+  const float scale = scale_of<448>(limit);
+  if constexpr (P::floor() >= 1e-24f)
+    encode_e4m3(value, Refined(scale, limit), word);
+  else
+    encode_e4m3(value, Divided{scale}, word);
+  return scale;
+}
+
+/// The e8m0 scale and the e4m3 codes of such a group.
+template <class P, uint32_t Count>
+MOEGEN_DEVICE uint32_t quantize_e8m0(const float (&value)[Count], float largest, uint32_t (&word)[Count / 4]) {
+  const uint32_t scale = round_up_to_e8m0(scale_of<448>(math::max(largest, P::floor())));
+  encode_e4m3(value, inverse_of_e8m0(scale), word);
+  return scale;
+}
+
+/// What the codes of a group with a NaN are: those of NaN quotients.
+constexpr uint32_t kCodesOfNan = 0x77777777u;
+
+/// The e8m0 scale and the e2m1 codes of a group of 32.
+template <class P>
+MOEGEN_DEVICE uint32_t quantize_mxfp4(const float (&value)[32], uint32_t (&word)[4]) {
+  const Magnitude magnitude = finite_magnitude(value);
+  const uint32_t scale = round_up_to_e8m0(scale_of<6>(math::max(magnitude.largest, P::floor())));
+  const Multiplied by = inverse_of_e8m0(scale);
+  word[0] = encode_e2m1<0>(value, by);
+  word[1] = encode_e2m1<8>(value, by);
+  word[2] = encode_e2m1<16>(value, by);
+  word[3] = encode_e2m1<24>(value, by);
+  if (!magnitude.nan) return scale;
+#pragma unroll
+  for (uint32_t i = 0; i < 4; ++i) word[i] = kCodesOfNan;
+  return 0xFF;
+}
+
+/// The e4m3 scale and the e2m1 codes of a group of 16, which begins at `First` of `value`.
+template <uint32_t First, uint32_t Count>
+MOEGEN_DEVICE uint32_t quantize_nvfp4(const float (&value)[Count], float global, uint32_t& low, uint32_t& high) {
+  float group[16];
+#pragma unroll
+  for (uint32_t i = 0; i < 16; ++i) group[i] = value[First + i];
+  const Magnitude magnitude = finite_magnitude(group);
+  // Products below what scale_of takes have a scale of 0 in any case.
+  const uint32_t scale = pack_e4m3(scale_of<6>(math::min(global * magnitude.largest, kLargestFloat)), 0.0f) & 0xFF;
+  const float divisor = math::divide(unpack_e4m3(scale).low, global);
+  if (refinable(divisor)) {
+    const RefinedMagnitude by(divisor);
+    low = encode_e2m1<0>(group, by);
+    high = encode_e2m1<8>(group, by);
+  } else {
+    low = encode_e2m1<0>(group, Divided{divisor});
+    high = encode_e2m1<8>(group, Divided{divisor});
+  }
+  if (scale == 0) low = high = 0;
+  if (magnitude.nan) low = high = kCodesOfNan;
+  return magnitude.nan ? 0x7F : scale;
+}
+
+}  // namespace moegen
+
+// ---- core/warp.cuh ---------------------------------------------------------------------------------------
+// Warp-wide exchange. Every lane of the warp that exists and has not ended must take part; the others add nothing, and
+// their values must not be asked for.
+
+
+namespace moegen {
+
+/// Orders shared and global memory accesses among the lanes of the warp.
+MOEGEN_DEVICE void warp_sync() {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::warp_sync(kFullMask);
+#else
+  asm volatile("bar.warp.sync %0;" ::"r"(kFullMask) : "memory");
+#endif
+}
+
+/// Mask of the lanes for which `predicate` holds.
+MOEGEN_DEVICE uint32_t ballot(bool predicate) {
+#ifdef MOEGEN_TARGET_CPU
+  return cpu::ballot(kFullMask, predicate);
+#else
+  return __ballot_sync(kFullMask, predicate);  // vote.sync.ballot: the predicate stays one, with no detour through asm
+#endif
+}
+
+/// `value` of the lane `delta` below; lanes without one get `fill`.
+MOEGEN_DEVICE uint32_t shuffle_up(uint32_t value, uint32_t delta, uint32_t fill) {
+#ifdef MOEGEN_TARGET_CPU
+  const bool has_one = lane_index() >= delta;
+  const uint32_t other = cpu::shuffle(kFullMask, value, has_one ? lane_index() - delta : lane_index());
+  return has_one ? other : fill;
+#else
+  uint32_t other;
+  asm volatile("shfl.sync.up.b32 %0, %1, %2, 0, %3;" : "=r"(other) : "r"(value), "r"(delta), "r"(kFullMask));
+  return lane_index() >= delta ? other : fill;
+#endif
+}
+
+/// `value` of the lane whose number differs in the bits `mask`.
+MOEGEN_DEVICE uint32_t shuffle_xor(uint32_t value, uint32_t mask) {
+#ifdef MOEGEN_TARGET_CPU
+  return cpu::shuffle(kFullMask, value, lane_index() ^ mask);
+#else
+  uint32_t other;
+  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1F, %3;" : "=r"(other) : "r"(value), "r"(mask), "r"(kFullMask));
+  return other;
+#endif
+}
+
+/// Sum of `value` over the lanes. sm_80 up.
+MOEGEN_DEVICE uint32_t warp_sum(uint32_t value) {
+#ifdef MOEGEN_TARGET_CPU
+  return cpu::warp_sum(kFullMask, value);
+#else
+  uint32_t sum;
+  asm volatile("redux.sync.add.u32 %0, %1, %2;" : "=r"(sum) : "r"(value), "r"(kFullMask));
+  return sum;
+#endif
+}
+
+/// Largest `value` of the lanes. sm_80 up.
+MOEGEN_DEVICE uint32_t warp_max(uint32_t value) {
+#ifdef MOEGEN_TARGET_CPU
+  return cpu::warp_max(kFullMask, value);
+#else
+  uint32_t largest;
+  asm volatile("redux.sync.max.u32 %0, %1, %2;" : "=r"(largest) : "r"(value), "r"(kFullMask));
+  return largest;
+#endif
+}
+
+/// Largest `value` (not negative, no NaN) of the `Lanes` lanes, a power of two and aligned to it, of which this is one.
+/// All lanes of the warp take part.
+template <uint32_t Lanes>
+MOEGEN_DEVICE float lanes_max(float value) {
+  uint32_t bits = float_bits(value);  // floats that are not negative are ordered as their bits
+  if constexpr (Lanes == kWarpSize) return bits_float(warp_max(bits));
+#pragma unroll
+  for (uint32_t distance = 1; distance < Lanes; distance *= 2) bits = max_of(bits, shuffle_xor(bits, distance));
+  return bits_float(bits);
+}
+
+/// Bit mask of the lanes below this one.
+MOEGEN_DEVICE uint32_t lanes_below() { return (1u << lane_index()) - 1u; }
+
+}  // namespace moegen
+
+// ---- core/row_codes.cuh ----------------------------------------------------------------------------------
+// What rows of floats are stored as: in their own dtype, or quantised with scales. One type of namespace kinds for each
+// scheme (a kernel's `scheme_kind`); all have the same two steps, encode and store_scales.
+//
+// A thread encodes `vector` neighbouring elements at a time, which become one piece of 16 bytes. Vectors of a row are
+// numbered from its first column; groups of several vectors lie in neighbouring lanes of a warp, whose lanes all take
+// part. Params: width, vector, scheme_kind, output_dtype, scale_dtype, column_scales, floor() (quantised ones).
+
+
+namespace moegen {
+
+/// Where rows go.
+struct RowOutput {
+  void* rows;                 // [R, width] codes or elements
+  void* scales;               // as the scheme says
+  const float* global_scale;  // [1]: tensor, the scale; nvfp4, the factor of all scales
+  uint64_t scales_stride;     // column_scales: elements between two rows of the transposed scales
+};
+
+/// The stride that a launch means: `stride`, or `num_rows` rounded up to 16 bytes of scales where it is 0.
+template <class P>
+MOEGEN_DEVICE uint64_t column_stride(int64_t stride, int64_t num_rows) {
+  if constexpr (!P::column_scales)
+    return 0;
+  else
+    return stride != 0 ? static_cast<uint64_t>(stride)
+                       : round_up<uint64_t>(static_cast<uint64_t>(num_rows), 16 / sizeof(typename P::scale_dtype));
+}
+
+/// One vector as it is stored.
+struct Encoded {
+  Vector16 codes;
+  uint32_t scale;  // bits, in the low bytes
+};
+
+/// Number of vectors in a row.
+template <class P>
+constexpr uint32_t kVectorsOfRow = P::width / P::vector;
+
+template <class P>
+MOEGEN_DEVICE void store_codes(const RowOutput& output, uint64_t row, uint32_t vector, const Encoded& encoded) {
+  char* base = static_cast<char*>(output.rows);
+  store(base + (row * kVectorsOfRow<P> + vector) * sizeof(Vector16), encoded.codes);
+}
+
+namespace kinds {
+
+/// Rows keep their dtype.
+struct none {
+  enum : bool { whole_row = false };
+  template <class P>
+  static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput&) {
+    return {pack_elements<typename P::output_dtype>(value), 0};
+  }
+  template <class P>
+  static MOEGEN_DEVICE void store_scales(const RowOutput&, uint64_t, uint32_t, const Encoded&) {}
+};
+
+/// e4m3 under one scale that comes with the launch. A scale that Refined cannot take is divided by.
+struct tensor {
+  enum : bool { whole_row = false };
+  template <class P>
+  static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput& output) {
+    const float scale = *output.global_scale;
+    Encoded encoded = {};
+    if (refinable(scale))
+      encode_e4m3(value, Refined(scale, 512.0f * scale), encoded.codes.word);
+    else
+      encode_e4m3(value, Divided{scale}, encoded.codes.word);
+    return encoded;
+  }
+  template <class P>
+  static MOEGEN_DEVICE void store_scales(const RowOutput&, uint64_t, uint32_t, const Encoded&) {}
+};
+
+/// e4m3, a float32 scale a row: scales [R].
+struct rowwise {
+  enum : bool { whole_row = true };
+  template <class P>
+  static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float largest, const RowOutput&) {
+    Encoded encoded;
+    encoded.scale = float_bits(quantize_float32<P>(value, largest, encoded.codes.word));
+    return encoded;
+  }
+  template <class P>
+  static MOEGEN_DEVICE void store_scales(const RowOutput& output, uint64_t row, uint32_t vector,
+                                         const Encoded& encoded) {
+    if (vector == 0) static_cast<float*>(output.scales)[row] = bits_float(encoded.scale);
+  }
+};
+
+/// e4m3, a scale for each 128 columns, the last of a row maybe fewer: scales [R, groups], or [groups, stride] with
+/// column_scales; float32 or e8m0.
+struct block128 {
+  enum : bool { whole_row = false };
+  template <class P>
+  static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput&) {
+    const float largest = lanes_max<128 / P::vector>(finite_magnitude(value).largest);
+    Encoded encoded;
+    if constexpr (sizeof(typename P::scale_dtype) == 4)
+      encoded.scale = float_bits(quantize_float32<P>(value, largest, encoded.codes.word));
+    else
+      encoded.scale = quantize_e8m0<P>(value, largest, encoded.codes.word);
+    return encoded;
+  }
+  template <class P>
+  static MOEGEN_DEVICE void store_scales(const RowOutput& output, uint64_t row, uint32_t vector,
+                                         const Encoded& encoded) {
+    constexpr uint32_t kLanes = 128 / P::vector, kGroups = ceil_div<uint32_t>(P::width, 128);
+    if (vector % kLanes != 0) return;
+    const uint64_t group = vector / kLanes;
+    const uint64_t at = P::column_scales ? group * output.scales_stride + row : row * kGroups + group;
+    if constexpr (sizeof(typename P::scale_dtype) == 4)
+      static_cast<float*>(output.scales)[at] = bits_float(encoded.scale);
+    else
+      static_cast<uint8_t*>(output.scales)[at] = static_cast<uint8_t>(encoded.scale);
+  }
+};
+
+/// e4m3, an e8m0 scale for each 32 columns, the last of a row maybe 16: scales [R, groups].
+struct mxfp8 {
+  enum : bool { whole_row = false };
+  template <class P>
+  static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput&) {
+    const float largest = lanes_max<32 / P::vector>(finite_magnitude(value).largest);
+    Encoded encoded;
+    encoded.scale = quantize_e8m0<P>(value, largest, encoded.codes.word);
+    return encoded;
+  }
+  template <class P>
+  static MOEGEN_DEVICE void store_scales(const RowOutput& output, uint64_t row, uint32_t vector,
+                                         const Encoded& encoded) {
+    constexpr uint32_t kLanes = 32 / P::vector, kGroups = ceil_div<uint32_t>(P::width, 32);
+    if (vector % kLanes == 0)
+      static_cast<uint8_t*>(output.scales)[row * kGroups + vector / kLanes] = static_cast<uint8_t>(encoded.scale);
+  }
+};
+
+/// Two e2m1 a byte, an e8m0 scale for each 32 columns: scales [R, width / 32].
+struct mxfp4 {
+  enum : bool { whole_row = false };
+  template <class P>
+  static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput&) {
+    static_assert(P::vector == 32);
+    Encoded encoded;
+    encoded.scale = quantize_mxfp4<P>(value, encoded.codes.word);
+    return encoded;
+  }
+  template <class P>
+  static MOEGEN_DEVICE void store_scales(const RowOutput& output, uint64_t row, uint32_t vector,
+                                         const Encoded& encoded) {
+    static_cast<uint8_t*>(output.scales)[row * kVectorsOfRow<P> + vector] = static_cast<uint8_t>(encoded.scale);
+  }
+};
+
+/// Two e2m1 a byte, an e4m3 scale for each 16 columns, all under one float32 factor: scales [R, width / 16].
+struct nvfp4 {
+  enum : bool { whole_row = false };
+  template <class P>
+  static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput& output) {
+    static_assert(P::vector == 32);
+    const float global = *output.global_scale;
+    Encoded encoded;
+    encoded.scale = quantize_nvfp4<0>(value, global, encoded.codes.word[0], encoded.codes.word[1]);
+    encoded.scale |= quantize_nvfp4<16>(value, global, encoded.codes.word[2], encoded.codes.word[3]) << 8;
+    return encoded;
+  }
+  template <class P>
+  static MOEGEN_DEVICE void store_scales(const RowOutput& output, uint64_t row, uint32_t vector,
+                                         const Encoded& encoded) {
+    static_cast<uint16_t*>(output.scales)[row * kVectorsOfRow<P> + vector] = static_cast<uint16_t>(encoded.scale);
+  }
+};
+
+}  // namespace kinds
+
+/// Codes and scales of one vector.
+template <class P>
+MOEGEN_DEVICE void store_encoded(const RowOutput& output, uint64_t row, uint32_t vector, const Encoded& encoded) {
+  store_codes<P>(output, row, vector, encoded);
+  P::scheme_kind::template store_scales<P>(output, row, vector, encoded);
+}
+
+}  // namespace moegen
+
+// ---- core/rows.cuh ---------------------------------------------------------------------------------------
+// Rows of floats, element by element in and encoded out: what permute, activation and quantize have in common.
+//
+// A team of `team` threads takes a slice of `team * vectors` vectors of one row, thread t the vectors t, t + team, ...
+// of it; `rows_per_block` teams make a block, `blocks_per_row` slices a row. Schemes whose scale depends on the whole
+// row (rowwise) have one slice a row, kept in registers between the two steps; a row too wide for that is read twice.
+// Shared memory: one word for each warp and parity, for the maximum of a row of several warps. One barrier a row.
+
+
+namespace moegen {
+
+/// This thread's place in its block.
+template <class P>
+MOEGEN_DEVICE uint32_t row_in_block() {
+  return P::rows_per_block == 1 ? 0 : thread_index() / P::team;
+}
+template <class P>
+MOEGEN_DEVICE uint32_t index_in_team() {
+  return P::rows_per_block == 1 ? thread_index() : thread_index() % P::team;
+}
+
+/// Largest of `value` in the team. `parity` alternates from one call of a block to its next.
+template <class P>
+MOEGEN_DEVICE float team_max(float value, uint32_t parity) {
+  const uint32_t largest = warp_max(float_bits(value));
+  if constexpr (P::team == kWarpSize) return bits_float(largest);
+  constexpr uint32_t kWarps = P::team / kWarpSize;
+  uint32_t* word = reinterpret_cast<uint32_t*>(dynamic_shared()) + parity * kWarps;
+  if (lane_index() == 0) word[warp_index()] = largest;
+  block_sync();
+  return bits_float(warp_max(lane_index() < kWarps ? word[lane_index()] : 0));
+}
+
+/// The values of vector `vector`, zeros past the end of a row or without one.
+template <class P, class Source>
+MOEGEN_DEVICE void read_vector(const Source& source, bool has_row, uint32_t vector, float (&value)[P::vector]) {
+  if (has_row && vector < kVectorsOfRow<P>) return source(vector, value);
+#pragma unroll
+  for (uint32_t i = 0; i < P::vector; ++i) value[i] = 0.0f;
+}
+
+/// Encodes the team's slice of a row. source(vector, value) gives floats, sink(vector, encoded) takes what they become.
+/// All threads of the block call it; those without a row get zeros and give nothing.
+template <class P, class Source, class Sink>
+MOEGEN_DEVICE void encode_slice(const RowOutput& output, bool has_row, uint32_t first, const Source& source,
+                                const Sink& sink, uint32_t parity) {
+  using Scheme = typename P::scheme_kind;
+  float value[P::vectors][P::vector];
+#pragma unroll
+  for (uint32_t i = 0; i < P::vectors; ++i) read_vector<P>(source, has_row, first + i * P::team, value[i]);
+  float largest = 0.0f;
+  if constexpr (Scheme::whole_row) {
+#pragma unroll
+    for (uint32_t i = 0; i < P::vectors; ++i) largest = max_of(largest, finite_magnitude(value[i]).largest);
+    largest = team_max<P>(largest, parity);
+  }
+#pragma unroll
+  for (uint32_t i = 0; i < P::vectors; ++i) {
+    const uint32_t vector = first + i * P::team;
+    const Encoded encoded = Scheme::template encode<P>(value[i], largest, output);
+    if (has_row && vector < kVectorsOfRow<P>) sink(vector, encoded);
+  }
+}
+
+/// The same for a row that is too wide to keep: once for its maximum, once for its codes.
+template <class P, class Source, class Sink>
+MOEGEN_DEVICE void encode_wide_row(const RowOutput& output, bool has_row, const Source& source, const Sink& sink,
+                                   uint32_t parity) {
+  constexpr uint32_t kSteps = ceil_div<uint32_t>(kVectorsOfRow<P>, P::team);
+  float value[P::vector];
+  float largest = 0.0f;
+#pragma unroll 1
+  for (uint32_t step = 0; step < kSteps; ++step) {
+    read_vector<P>(source, has_row, step * P::team + index_in_team<P>(), value);
+    largest = max_of(largest, finite_magnitude(value).largest);
+  }
+  largest = team_max<P>(largest, parity);
+#pragma unroll 1
+  for (uint32_t step = 0; step < kSteps; ++step) {
+    const uint32_t vector = step * P::team + index_in_team<P>();
+    read_vector<P>(source, has_row, vector, value);
+    const Encoded encoded = P::scheme_kind::template encode<P>(value, largest, output);
+    if (has_row && vector < kVectorsOfRow<P>) sink(vector, encoded);
+  }
+}
+
+/// Slice `slice` of a row, by whichever of the two the plan chose.
+template <class P, class Source, class Sink>
+MOEGEN_DEVICE void encode_row(const RowOutput& output, bool has_row, uint32_t slice, const Source& source,
+                              const Sink& sink, uint32_t parity) {
+  if constexpr (P::row_kept)
+    encode_slice<P>(output, has_row, slice * P::team * P::vectors + index_in_team<P>(), source, sink, parity);
+  else
+    encode_wide_row<P>(output, has_row, source, sink, parity);
+}
+
+/// Rows that a kernel goes over: `count` on the device where there is one, at most `bound`.
+MOEGEN_DEVICE uint64_t rows_in_use(const uint32_t* count, int64_t bound) {
+  const uint64_t rows = static_cast<uint64_t>(bound);
+  return count == nullptr ? rows : min_of<uint64_t>(*count, rows);
+}
+
+/// Calls body(row, has_row, slice, parity) for every row below `count` that is this block's: the grid strides over
+/// them, as it may be smaller than their number, and their number smaller than the host knows.
+template <class P, class Body>
+MOEGEN_DEVICE void for_each_row(uint64_t count, const Body& body) {
+  uint32_t parity = 0;
+  for (uint64_t unit = block_index();; unit += num_blocks(), parity ^= 1) {
+    const uint64_t first = unit / P::blocks_per_row * P::rows_per_block;
+    if (first >= count) return;
+    const uint64_t row = first + row_in_block<P>();
+    const bool in_team = P::rows_per_block == 1 || row_in_block<P>() < P::rows_per_block;
+    body(row, in_team && row < count, static_cast<uint32_t>(unit % P::blocks_per_row), parity);
+  }
+}
+
+}  // namespace moegen
+
+// ---- activation/args.h -----------------------------------------------------------------------------------
+// Arguments of activation, shared by host and device.
+
+
+namespace moegen::activation {
+
+/// Most named inputs of one user expression.
+enum : int { kMaxInputs = 8 };
+
+/// rows[r, i] = epilogue(act(gate[r, i]) * up[r, i]) for r below *row_count, stored in dtypes.activation or quantised;
+/// other rows are left as they are. I = intermediate; E = num_groups of the config (<moegen/shapes.hpp>).
+/// All pointers are device memory; up and rows start at multiples of 16 bytes.
+struct Args {
+  enum : int { kFamily = 5 };  ///< Family::tag
+
+  /// out [R, I] dtypes.activation, or codes as quantize::Args::rows where the plan's scheme_kind is not none.
+  void* rows;
+  void* scales;  ///< out as quantize::Args::scales, W = I; null where rows are not quantised or the scheme is tensor
+  /// in [R, 2 * I] dtypes.activation as the up projection leaves it, gate and up as two halves or interleaved
+  /// (activation.gate_layout); [R, I] where there is no gate.
+  const void* up;
+  const uint32_t*
+      row_count;  ///< in  [1] rows in use, as expert_start_indices[E] of create_indices; null: all of num_rows
+  /// in [G + 1] and [G] from create_indices: first row and local expert of each group, -1: none. Only where the plan
+  /// says `by_expert` (activation.limit_per_expert, or an epilogue that reads by expert).
+  const uint32_t* expert_start_indices;
+  const int32_t* expert_ids;
+  const float* limits;        ///< in  [E]; only with activation.limit_per_expert
+  const float* global_scale;  ///< in  [1] tensor: the scale. nvfp4: the factor of all scales. Else null
+  /// in named inputs of experts.up_epilogue, in the order of their names. Shapes: scalar [1], rows [R], columns [I],
+  /// experts [E], rows_columns [R, I], experts_columns [E, I]. Those by expert read index 0 for expert -1.
+  const void* inputs[kMaxInputs];
+  int64_t num_rows;       ///< R, an upper bound; 0 is legal and launches nothing
+  int64_t num_groups;     ///< G, length of expert_ids; 1 or more where the plan says `by_expert`, else ignored
+  int64_t scales_stride;  ///< as in quantize::Args
+};
+
+}  // namespace moegen::activation
+
+// ---- activation/kernel.cuh -------------------------------------------------------------------------------
+// activation: what lies between the two matmuls of an expert, where no epilogue did it.
+//
+// Algorithm: one pass of core/rows.cuh. A vector of gates and one of ups are read, the activation is taken in float,
+// then the user expression, then the row is rounded or quantised. Where something depends on the expert, the warps of a
+// row find its group: the last one that begins at or before the row, 32 candidates a step.
+//
+// `Custom::epilogue(args, value, row, column, expert)` is what a config adds; expert is a local one, -1: none.
+//
+// Roles, shared memory and barriers: core/rows.cuh; with `by_expert` a team is whole warps.
+
+
+namespace moegen::activation {
+
+/// Gate and up of one vector.
+template <class P>
+struct Pairs {
+  using T = typename P::activation_dtype;
+  Elements<T, P::vector> first, second;  // halves: gate, up. Interleaved: the first and the second half of the pairs
+
+  MOEGEN_DEVICE float gate(uint32_t index) const {
+    if constexpr (!P::interleaved) return first[index];
+    return index < P::vector / 2 ? first[2 * index] : second[2 * index - P::vector];
+  }
+  MOEGEN_DEVICE float up(uint32_t index) const {
+    if constexpr (!P::interleaved) return second[index];
+    return index < P::vector / 2 ? first[2 * index + 1] : second[2 * index + 1 - P::vector];
+  }
+};
+
+template <class P>
+MOEGEN_DEVICE Pairs<P> load_pairs(const void* up, uint64_t row, uint32_t vector) {
+  using T = typename P::activation_dtype;
+  const uint64_t base = row * 2 * P::width;
+  const uint64_t first = base + (P::interleaved ? 2 : 1) * vector * P::vector;
+  const uint64_t second = first + (P::interleaved ? P::vector : P::width);
+  return {load_elements<T, P::vector>(up, first), load_elements<T, P::vector>(up, second)};
+}
+
+/// The activation of one vector.
+template <class P>
+MOEGEN_DEVICE void activate_vector(const Args& args, uint64_t row, uint32_t vector, float limit,
+                                   float (&value)[P::vector]) {
+  if constexpr (P::activation_gated) {
+    const Pairs<P> pairs = load_pairs<P>(args.up, row, vector);
+#pragma unroll
+    for (uint32_t i = 0; i < P::vector; ++i) value[i] = activate<P>(pairs.gate(i), pairs.up(i), limit);
+  } else {
+    const uint64_t first = row * P::width + vector * P::vector;
+    const auto packed = load_elements<typename P::activation_dtype, P::vector>(args.up, first);
+#pragma unroll
+    for (uint32_t i = 0; i < P::vector; ++i) value[i] = activate<P>(packed[i]);
+  }
+}
+
+/// Number of groups that begin at or before `row`, by all lanes of a warp; the last group begins at its end.
+MOEGEN_DEVICE uint32_t groups_before(const uint32_t* starts, uint32_t num_groups, uint64_t row) {
+  uint32_t low = 0, high = num_groups;  // the answer is in [low, high]
+  while (low < high) {
+    const uint32_t step = ceil_div<uint32_t>(high - low, kWarpSize);
+    const uint32_t probe = low + (lane_index() + 1) * step - 1;  // the last of this lane's candidates
+    const uint32_t passed = popcount(ballot(probe < high && starts[probe] <= row));
+    const uint32_t next = low + passed * step;
+    high = min_of(high, next + step - 1);
+    low = next;
+  }
+  return low;
+}
+
+/// Local expert of a row, or -1.
+MOEGEN_DEVICE int32_t expert_of(const Args& args, uint64_t row) {
+  const uint32_t groups = groups_before(args.expert_start_indices, static_cast<uint32_t>(args.num_groups), row);
+  return groups == 0 ? -1 : args.expert_ids[groups - 1];
+}
+
+template <class P, class Custom>
+MOEGEN_DEVICE void run(const Args& args) {
+  launch_dependents();
+  wait_for_dependencies();
+  const RowOutput output = {args.rows, args.scales, args.global_scale,
+                            column_stride<P>(args.scales_stride, args.num_rows)};
+  for_each_row<P>(rows_in_use(args.row_count, args.num_rows), [&](uint64_t row, bool has_row, uint32_t slice,
+                                                                  uint32_t parity) {
+    int32_t expert = -1;
+    if constexpr (P::by_expert) expert = expert_of(args, row);
+    const float limit = activation_limit<P>(args.limits, expert);
+    const auto source = [&](uint32_t vector, float(&value)[P::vector]) {
+      activate_vector<P>(args, row, vector, limit, value);
+      if constexpr (P::epilogue) {
+#pragma unroll
+        for (uint32_t i = 0; i < P::vector; ++i)
+          value[i] = Custom::epilogue(args, value[i], row, vector * P::vector + i, expert);
+      }
+    };
+    const auto sink = [&](uint32_t vector, const Encoded& encoded) { store_encoded<P>(output, row, vector, encoded); };
+    encode_row<P>(output, has_row, slice, source, sink, parity);
+  });
+}
+
+}  // namespace moegen::activation
+
+// ---- this kernel -----------------------------------------------------------------------------------------
+namespace moegen {
+
+/// What this kernel was specialised for.
+struct Params {
+  enum : uint32_t { width = 2880 };  // config: /intermediate
+  using activation_dtype = bfloat16;  // config: /dtypes/activation
+  using scheme_kind = kinds::none;  // derived: rows keep their dtype
+  enum : bool { quantised = false };  // derived: rows keep their dtype
+  using output_dtype = bfloat16;  // config: /dtypes/activation
+  enum : bool { column_scales = false };  // default: /quantization/scale_layout
+  enum : uint32_t { vector = 8 };  // derived: elements that become 16 bytes
+  enum : uint32_t { vectors = 1 };  // derived: vectors of a thread in a row
+  enum : uint32_t { team = 192 };  // derived: threads of a row, or of a slice of it
+  enum : uint32_t { rows_per_block = 1 };  // derived: teams of a block
+  enum : uint32_t { blocks_per_row = 2 };  // derived: slices that cover a row
+  enum : bool { row_kept = true };  // derived: registers hold what a team reads
+  using activation_kind = kinds::swiglu_oai;  // config: /activation/kind
+  enum : bool { activation_gated = true };  // default: /activation/gated
+  enum : bool { activation_limited = true };  // derived: a limit of the layer or of each expert
+  enum : bool { limit_per_expert = false };  // default: /activation/limit_per_expert
+  static MOEGEN_DEVICE constexpr float limit() { return 7.0f; }  // config: /activation/limit
+  static MOEGEN_DEVICE constexpr float alpha() { return 1.702f; }  // default: /activation/alpha
+  enum : bool { interleaved = true };  // config: /activation/gate_layout
+  enum : bool { epilogue = false };  // default: /experts/up_epilogue
+  enum : bool { by_expert = false };  // derived: rows are all alike
+};
+
+/// What the config adds to the activation.
+struct Custom {
+};
+
+}  // namespace moegen
+
+extern "C" __global__ void __launch_bounds__(192, 1)
+moegen_activation(const __grid_constant__ moegen::activation::Args args) {
+  using namespace moegen;
+  activation::run<Params, Custom>(args);
+}
