@@ -104,18 +104,22 @@ void write_pack_file(const std::filesystem::path& path, const std::vector<Built>
   cache::write_pack(path, entries);
 }
 
+/// A host's registers and spills are its own affair.
+bool on_gpu(const BuildReport& report) { return report.target == "cuda"; }
+
 Json as_json(const std::vector<Built>& built) {
   Json kernels = Json::array();
   for (const auto& [report, entry] : built) {
     const Totals most = totals(report);
+    const auto of_gpu = [&](int number) { return on_gpu(report) ? Json(number) : Json(nullptr); };
     kernels.push_back({{"kernel", report.kernel},
                        {"arch", report.arch},
                        {"target", report.target},
                        {"status", status_text(report.status)},
                        {"ms", report.milliseconds},
                        {"bytes", report.cubin_bytes},
-                       {"registers", most.registers},
-                       {"spill_bytes", most.spill_bytes},
+                       {"registers", of_gpu(most.registers)},
+                       {"spill_bytes", of_gpu(most.spill_bytes)},
                        {"shared_bytes", most.shared_bytes},
                        {"key", report.key}});
   }
@@ -135,10 +139,10 @@ std::string as_text(const std::vector<Job>& jobs, const std::vector<Built>& buil
   for (std::size_t i = 0; i < built.size(); ++i) {
     const BuildReport& report = built[i].report;
     const Totals most = totals(report);
-    const bool on_gpu = report.target == "cuda";  // a host's registers are its own affair
+    const auto of_gpu = [&](int number) { return on_gpu(report) ? std::to_string(number) : "-"; };
     table.add({jobs[i].config->name, report.kernel, report.arch, fmt::format("{:.1f}", report.milliseconds),
-               std::to_string(report.cubin_bytes), on_gpu ? std::to_string(most.registers) : "-",
-               on_gpu ? std::to_string(most.spill_bytes) : "-", std::string(status_text(report.status))});
+               std::to_string(report.cubin_bytes), of_gpu(most.registers), of_gpu(most.spill_bytes),
+               std::string(status_text(report.status))});
   }
   return table.text();
 }

@@ -49,11 +49,11 @@ Json files_json(const std::vector<Listed>& files) {
 bool is_bad(const Listed& file) { return !file.entry; }
 
 std::string files_table(const std::vector<Listed>& files) {
-  Table table({{"kernel"}, {"arch"}, {"compiler"}, {"bytes", Table::Align::right}, {"last used"}, {"key"}});
+  Table table({{"kernel"}, {"arch"}, {"target"}, {"compiler"}, {"bytes", Table::Align::right}, {"last used"}, {"key"}});
   for (const Listed& file : files) {
     if (is_bad(file)) continue;
-    table.add({file.entry->kernel, file.entry->arch, file.entry->compiler, std::to_string(file.bytes), file.last_used,
-               file.entry->key});
+    table.add({file.entry->kernel, file.entry->arch, file.entry->target, file.entry->compiler,
+               std::to_string(file.bytes), file.last_used, file.entry->key});
   }
   return table.text();
 }
@@ -154,7 +154,7 @@ int run_gc(const Arguments& arguments) {
 
 std::span<const Command> cache_commands() noexcept {
   static constexpr Command kCommands[] = {
-      {"ls", "every entry, with its kernel, arch and last use", run_ls},
+      {"ls", "every entry, with its kernel, arch, target and last use", run_ls},
       {"stats", "entries, bytes, hits, compiles, bad entries", run_stats},
       {"where", "the folder", run_where},
       {"verify", "read and check every entry", run_verify_cache},

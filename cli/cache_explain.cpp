@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,17 +12,18 @@
 #include <fmt/core.h>
 
 #include <moegen/engine.hpp>
+#include <moegen/error.hpp>
 #include <moegen/source.hpp>
 
 #include "cache/key.hpp"
 #include "cache/pack.hpp"
 #include "command.hpp"
-#include "cuda/nvrtc.hpp"
 #include "exit_code.hpp"
 #include "support/cache_folder.hpp"
 #include "support/json_output.hpp"
 #include "support/selection.hpp"
 #include "support/standard_output.hpp"
+#include "toolchain.hpp"
 
 namespace moegen::cli {
 namespace {
@@ -89,12 +91,27 @@ struct Places {
   std::string compiler;  ///< of this machine; "" if it has none
 };
 
-std::string current_compiler() {
-  const auto nvrtc = cuda::Nvrtc::load();
-  return nvrtc ? nvrtc->version() : "";
+/// The toolchain that `options` ask for. The CPU target's must be there: its keys name the host.
+std::shared_ptr<const Toolchain> open_toolchain(const EngineOptions& options) {
+  auto toolchain = make_toolchain(options);
+  std::string why;
+  if (toolchain->target() == Target::cpu && !toolchain->available(&why))
+    throw Error(ErrorCode::unsupported, fmt::format("cache explain: --target cpu: {}", why));
+  return toolchain;
 }
 
-/// Of the sound entries for the same kernel, the one that differs least; the first of equals.
+std::vector<Listed> entries_of(const EngineOptions& options, std::string_view target) {
+  std::vector<Listed> files = open_cache(options).list();
+  std::erase_if(files, [&](const Listed& file) { return file.entry && file.entry->target != target; });
+  return files;
+}
+
+Places open_places(const EngineOptions& options, const Toolchain& toolchain) {
+  return {options.packs, entries_of(options, to_string(toolchain.target())),
+          toolchain.available(nullptr) ? toolchain.version() : ""};
+}
+
+/// Of the sound entries for the same kernel and target, the one that differs least; the first of equals.
 const Listed* nearest_entry(const Places& places, const Job& job, const cache::CacheKey& key) {
   const Listed* best = nullptr;
   std::size_t fewest = 0;
@@ -122,14 +139,14 @@ std::string find_in_files(const Places& places, const std::string& digest) {
   return {};
 }
 
-cache::CacheKey key_of(const Job& job, const std::optional<Templates>& templates) {
+cache::CacheKey key_of(const Job& job, const Toolchain& toolchain, const std::optional<Templates>& templates) {
   const Plan plan = make_plan(job.config, job.kernel, *job.arch);
   const Source source = emit_source(plan, templates ? *templates : Templates::embedded());
-  return cache::make_key("cuda", job.arch->name, cuda::compile_flags(*job.arch), source.text);
+  return cache::make_key(to_string(toolchain.target()), job.arch->name, toolchain.flags(*job.arch), source.text);
 }
 
-Explained explain(const Job& job, const Places& places, const std::optional<Templates>& templates) {
-  Explained explained{job, key_of(job, templates), {}, nullptr, {}};
+Explained explain(const Job& job, const Places& places, cache::CacheKey key) {
+  Explained explained{job, std::move(key), {}, nullptr, {}};
   explained.found = find_in_packs(places, explained.key.digest());
   if (explained.found.empty()) explained.found = find_in_files(places, explained.key.digest());
   if (explained.found.empty()) explained.nearest = nearest_entry(places, job, explained.key);
@@ -187,18 +204,26 @@ void show(const std::vector<Explained>& all, bool json) {
 
 int run_cache_explain(const Arguments& arguments) {
   Selection selection;
-  bool json = false;
+  std::string target = "cuda";
+  bool check = false, json = false;
   Options options("cache explain", "The key of each kernel of a config, where it is found, and why not if it is not.");
   selection.declare(options);
+  options.choice("--target", target, {"cuda", "cpu"}, "cubins for GPUs, or objects for this machine's processor");
+  options.flag("--check", check, "cpu: with the memory and race checks");
   if (!options.json(json).parse(arguments)) return kOk;
+  if (check && target != "cpu")
+    throw Error(ErrorCode::config, "cache explain: --check is for --target cpu; allowed without it");
 
-  const EngineOptions engine = EngineOptions::from_environment();
+  EngineOptions engine = EngineOptions::from_environment();
+  if (target == "cpu") engine.target = Target::cpu;
+  engine.cpu.check = check;
   std::optional<Templates> templates;
   if (engine.template_dir) templates = Templates::from_directory(*engine.template_dir);
   const std::vector<Job> jobs = select_jobs(read_configs(selection.configs), selection);
-  const Places places{engine.packs, open_cache(engine).list(), current_compiler()};
+  const auto toolchain = open_toolchain(engine);
+  const Places places = open_places(engine, *toolchain);
   std::vector<Explained> all;
-  for (const Job& job : jobs) all.push_back(explain(job, places, templates));
+  for (const Job& job : jobs) all.push_back(explain(job, places, key_of(job, *toolchain, templates)));
   show(all, json);
   return kOk;
 }

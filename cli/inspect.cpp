@@ -41,6 +41,11 @@ struct Inspected {
 constexpr std::string_view kEntryStart = "moegen entry\n", kPackStart = "moegen pack\n";
 
 Inspected from_entry(const cache::Entry& entry, const std::string& source) {
+  if (entry.target != to_string(Target::cuda))
+    throw Error(ErrorCode::config,
+                fmt::format("{}: {} {} is an object of the {} target, for a host's processor; allowed a cubin, of the "
+                            "cuda target",
+                            source, entry.kernel, entry.arch, entry.target));
   return {source, entry, entry.payload.size(), read_cubin(entry.payload, source)};
 }
 

@@ -79,7 +79,7 @@ TEST_CASE("ls shows what is there") {
     CHECK(entry["bad"].is_null());
   }
   const std::string text = folder.run({"cache", "ls"}).out;
-  CHECK(text.find("create_indices  sm_90a  nvrtc-") != std::string::npos);
+  CHECK(text.find("create_indices  sm_90a  cuda    nvrtc-") != std::string::npos);
 }
 
 TEST_CASE("verify finds a flipped byte, and the next build repairs it") {

@@ -96,6 +96,9 @@ TEST_CASE_FIXTURE(CpuFolder, "objects are built once and found again, apart from
     CHECK(kernel["target"] == "cpu");
     CHECK(kernel["status"] == "compiled");
     CHECK(kernel["bytes"].get<int>() > 0);
+    CHECK(kernel["registers"].is_null());
+    CHECK(kernel["spill_bytes"].is_null());
+    CHECK(kernel["shared_bytes"].is_number());
   }
   const json again = json_of({"build", config, "--target", "cpu"});
   for (const json& kernel : again["kernels"]) CHECK(kernel["status"] == "cached");
@@ -104,6 +107,30 @@ TEST_CASE_FIXTURE(CpuFolder, "objects are built once and found again, apart from
   const json entries = json_of({"cache", "ls"});
   CHECK(entries["entries"].size() == 2 * first["kernels"].size());
   for (const json& entry : entries["entries"]) CHECK(entry["target"] == "cpu");
+}
+
+TEST_CASE_FIXTURE(CpuFolder, "the cache's commands know objects of the CPU target") {
+  const json built = json_of({"build", config, "--kernel", "finalize", "--target", "cpu"});
+  CHECK(run({"cache", "ls"}).out.find("finalize  sm_90a  cpu     clang-19.") != std::string::npos);
+
+  const json found = json_of({"cache", "explain", config, "--kernel", "finalize", "--target", "cpu"})["kernels"][0];
+  CHECK(found["key"] == built["kernels"][0]["key"]);
+  const std::string path = found["found"];
+  const json checked =
+      json_of({"cache", "explain", config, "--kernel", "finalize", "--target", "cpu", "--check"})["kernels"][0];
+  CHECK(checked["found"].is_null());
+  CHECK(checked["nearest"] == path);
+  CHECK(checked["differs"] == json::array({{{"name", "flag"}, {"wanted", "--check"}, {"stored", "--no-check"}}}));
+  // Cubins are compared with cubins.
+  const json cubin = json_of({"cache", "explain", config, "--kernel", "finalize"})["kernels"][0];
+  CHECK(cubin["found"].is_null());
+  CHECK(cubin["nearest"].is_null());
+  CHECK(run({"cache", "explain", config, "--check"}).exit_code == 2);
+
+  const Outcome inspected = run({"inspect", path});
+  CHECK(inspected.exit_code == 2);
+  CHECK(inspected.err.find(path + ": finalize sm_90a is an object of the cpu target, for a host's processor; allowed a "
+                                  "cubin, of the cuda target") != std::string::npos);
 }
 
 TEST_CASE_FIXTURE(CpuFolder, "strict mode names the command that builds the object") {
