@@ -95,16 +95,17 @@ std::int64_t padded_rows(const MatmulSpec& spec, std::int64_t rows) {
   return round_up(rows, 128 / bits(spec.fields.quantization.scale));
 }
 
+/// A yes or no of the plan; no where it has no such decision.
+bool flag(const Plan& plan, std::string_view name) {
+  return std::ranges::any_of(plan.decisions, [&](const Decision& decision) { return decision.name == name; }) &&
+         plan.boolean(name);
+}
+
 void store_nan(Tensor& tensor, std::size_t index) {
   reference::store(tensor.dtype, tensor.host.data(), index, std::nan(""));
 }
 
 }  // namespace
-
-bool flag(const Plan& plan, std::string_view name) {
-  return std::ranges::any_of(plan.decisions, [&](const Decision& decision) { return decision.name == name; }) &&
-         plan.boolean(name);
-}
 
 reference::MatmulSpec matmul_spec(const Kernel& kernel, const Config& config) {
   const Plan& plan = kernel.plan();
@@ -114,9 +115,9 @@ reference::MatmulSpec matmul_spec(const Kernel& kernel, const Config& config) {
   spec.depth = plan.integer("depth");
   spec.columns = plan.integer("columns");
   spec.output_columns = plan.integer("output_columns");
-  spec.gather_a = plan.boolean("gather_a");
-  spec.fuse_activation = plan.boolean("fuse_activation");
-  spec.fuse_quantize = plan.boolean("fuse_quantize");
+  spec.gather_a = flag(plan, "gather_a");
+  spec.fuse_activation = flag(plan, "gated") || flag(plan, "activate");
+  spec.fuse_quantize = flag(plan, "fuse_quantize");
   spec.output = *find_dtype(plan.text("output_dtype"));
   // The CPU target sums in float32 without cuts (docs/cpu_target.md).
   spec.unit = bits(spec.input()) == 8 && kernel.target() == Target::cuda ? 0x1p-13 : 0x1p-23;
@@ -127,6 +128,8 @@ GroupedMatmulProblem::GroupedMatmulProblem(Target target, reference::MatmulSpec 
     : target_(target),
       spec_(std::move(spec)),
       case_(std::move(matmul_case)),
+      before_(case_.first_row),
+      behind_(case_.rows_behind),
       num_experts_(num_groups(spec_.fields)),
       c_(target_, "c", bytes_of(spec_.output, case_.num_rows() * spec_.output_columns), GuardedBuffer::kFloatPoison),
       c_scales_(target_, "c_scales", c_scales_bytes(spec_, case_.num_rows(), stride_of(case_.num_rows())),
@@ -304,7 +307,7 @@ void GroupedMatmulProblem::upload_groups(Target target) {
 
 void GroupedMatmulProblem::regroup(GroupedMatmulCase other) {
   const bool same = other.num_rows() == case_.num_rows() && other.ids.size() == case_.ids.size() &&
-                    other.first_row >= case_.first_row && other.rows_behind >= case_.rows_behind &&
+                    other.first_row >= before_ && other.rows_behind >= behind_ &&
                     std::ranges::all_of(other.used_experts(), [&](std::int32_t id) {
                       return !experts_[static_cast<std::size_t>(id)].empty();
                     });

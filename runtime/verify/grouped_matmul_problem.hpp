@@ -75,6 +75,7 @@ class GroupedMatmulProblem {
   const Target target_;
   const reference::MatmulSpec spec_;
   GroupedMatmulCase case_;
+  const std::int64_t before_, behind_;  ///< rows of a in no group when it was made: NaN
   const int num_experts_;
   std::int64_t num_tokens_ = 0;
   Tensor a_, a_scales_, b_scales_, bias_, limits_;

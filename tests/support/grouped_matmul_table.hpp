@@ -71,6 +71,53 @@ inline constexpr std::array<MatmulActivation, 12> kMatmulActivations = {{
     {R"("kind": "silu", "gated": false)", false},
 }};
 
+inline constexpr std::array<std::string_view, 3> kMatmulOutputs = {"bfloat16", "float16", "float32"};
+
+enum MatmulFusion : std::size_t { kPlainMatmul, kActivatedMatmul, kQuantisedMatmul };
+inline constexpr std::array<std::string_view, 3> kMatmulFusions = {
+    R"("fuse_activation": false, "fuse_quantize": false)",
+    R"("fuse_activation": true, "fuse_quantize": false)",
+    R"("fuse_activation": true, "fuse_quantize": true)",
+};
+
+inline constexpr std::array<std::string_view, 3> kMatmulExpressions = {
+    "",
+    R"("{0}_epilogue": "value * gain + per * 0.5",
+       "{0}_inputs": {{"gain": {{"dtype": "bfloat16", "shape": "columns"}},
+                       "per": {{"dtype": "float32", "shape": "experts_columns"}}}},)",
+    R"("{0}_epilogue": "row < 5 ? value * 2 : value + r * c + expert * 0.0625 + col * 0.001",
+       "{0}_inputs": {{"r": {{"dtype": "float16", "shape": "rows"}},
+                       "c": {{"dtype": "float32", "shape": "rows_columns"}}}},)",
+};
+
+/// One choice of everything that a config says about a grouped matmul; indices are into the lists above.
+struct MatmulOptions {
+  bool up = true;
+  std::size_t scheme = 0, output = 0;  ///< the output of up is its scheme's activation dtype
+  int hidden = 192, intermediate = 144, experts = 9;
+  std::size_t activation = 0, fusion = kPlainMatmul;
+  bool gather = false, bias = false;
+  std::size_t expression = 0;
+  const char* kernel() const { return up ? "grouped_matmul.up" : "grouped_matmul.down"; }
+};
+
+inline Config matmul_config(const MatmulOptions& options) {
+  const MatmulScheme& scheme = kMatmulSchemes[options.scheme];
+  const std::string expression =
+      fmt::format(fmt::runtime(kMatmulExpressions[options.expression]), options.up ? "up" : "down");
+  return Config::from_json(fmt::format(
+      R"({{"moegen": 1, "name": "case", "hidden": {}, "intermediate": {}, "num_experts": {}, "top_k": 1,
+          "router": {{"scoring": "softmax"}},
+          "dtypes": {{"activation": "{}", "weight": "{}", "accumulate": "{}"}},
+          "quantization": {{"scheme": "{}", "scale": "{}", "scale_layout": "{}"}},
+          "activation": {{{}}},
+          "experts": {{{} "bias": {}, "gather_a": {}, {}}},
+          "finalize": {{"down": "{}"}}}})",
+      options.hidden, options.intermediate, options.experts, scheme.activation, scheme.weight, scheme.accumulate,
+      scheme.scheme, scheme.scale, scheme.scale_layout, kMatmulActivations[options.activation].text, expression,
+      options.bias, options.gather, kMatmulFusions[options.fusion], kMatmulOutputs[options.output]));
+}
+
 /// What a target can take in the time of a test.
 struct MatmulLimits {
   std::vector<int> hidden = {2880, 704, 192, 80, 176, 512};
@@ -88,16 +135,16 @@ class MatmulTable {
   MatmulTable(bool up, MatmulLimits limits)
       : up_(up),
         limits_(std::move(limits)),
-        choices_(pairwise(
-            {kMatmulSchemes.size(), up ? 1 : kOutputs.size(), limits_.hidden.size(), limits_.intermediate.size(),
-             up ? kMatmulActivations.size() : 1, up ? kFusions.size() : 1, up ? 2u : 1u, 2, kExpressions.size(),
-             verify::all_group_patterns().size(), limits_.rows.size(), limits_.experts.size()},
-            [this](const Choice& choice) { return possible(choice); })) {}
+        choices_(pairwise({kMatmulSchemes.size(), up ? 1 : kMatmulOutputs.size(), limits_.hidden.size(),
+                           limits_.intermediate.size(), up ? kMatmulActivations.size() : 1,
+                           up ? kMatmulFusions.size() : 1, up ? 2u : 1u, 2, kMatmulExpressions.size(),
+                           verify::all_group_patterns().size(), limits_.rows.size(), limits_.experts.size()},
+                          [this](const Choice& choice) { return possible(choice); })) {}
 
   std::size_t size() const noexcept { return choices_.size(); }
   MatmulTest at(std::size_t index) const {
     const Choice& choice = choices_[index];
-    Config config = Config::from_json(config_text(choice));
+    Config config = matmul_config(options_of(choice));
     auto matmul_case =
         verify::make_matmul_case(config.fields(), pattern_of(choice), limits_.rows[choice[kRows]], 1000 + 7 * index);
     return {std::move(config), up_ ? "grouped_matmul.up" : "grouped_matmul.down", std::move(matmul_case)};
@@ -117,39 +164,20 @@ class MatmulTable {
     kRows,
     kExperts
   };
-  static constexpr std::array<std::string_view, 3> kOutputs = {"bfloat16", "float16", "float32"};
-  enum Fusion { kPlain, kActivated, kQuantised };
-  static constexpr std::array<std::string_view, 3> kFusions = {
-      R"("fuse_activation": false, "fuse_quantize": false)",
-      R"("fuse_activation": true, "fuse_quantize": false)",
-      R"("fuse_activation": true, "fuse_quantize": true)",
-  };
-  static constexpr std::array<std::string_view, 3> kExpressions = {
-      "",
-      R"("{0}_epilogue": "value * gain + per * 0.5",
-         "{0}_inputs": {{"gain": {{"dtype": "bfloat16", "shape": "columns"}},
-                         "per": {{"dtype": "float32", "shape": "experts_columns"}}}},)",
-      R"("{0}_epilogue": "row < 5 ? value * 2 : value + r * c + expert * 0.0625 + col * 0.001",
-         "{0}_inputs": {{"r": {{"dtype": "float16", "shape": "rows"}},
-                         "c": {{"dtype": "float32", "shape": "rows_columns"}}}},)",
-  };
 
  private:
-  std::string config_text(const Choice& choice) const {
-    const MatmulScheme& scheme = kMatmulSchemes[choice[kScheme]];
-    const std::string expression = fmt::format(fmt::runtime(kExpressions[choice[kExpression]]), up_ ? "up" : "down");
-    return fmt::format(
-        R"({{"moegen": 1, "name": "case", "hidden": {}, "intermediate": {}, "num_experts": {}, "top_k": 1,
-            "router": {{"scoring": "softmax"}},
-            "dtypes": {{"activation": "{}", "weight": "{}", "accumulate": "{}"}},
-            "quantization": {{"scheme": "{}", "scale": "{}", "scale_layout": "{}"}},
-            "activation": {{{}}},
-            "experts": {{{} "bias": {}, "gather_a": {}, {}}},
-            "finalize": {{"down": "{}"}}}})",
-        limits_.hidden[choice[kHidden]], limits_.intermediate[choice[kIntermediate]], limits_.experts[choice[kExperts]],
-        scheme.activation, scheme.weight, scheme.accumulate, scheme.scheme, scheme.scale, scheme.scale_layout,
-        kMatmulActivations[choice[kActivation]].text, expression, choice[kBias] == 1, choice[kGather] == 1,
-        kFusions[choice[kFusion]], kOutputs[choice[kOutput]]);
+  MatmulOptions options_of(const Choice& choice) const {
+    return {.up = up_,
+            .scheme = choice[kScheme],
+            .output = choice[kOutput],
+            .hidden = limits_.hidden[choice[kHidden]],
+            .intermediate = limits_.intermediate[choice[kIntermediate]],
+            .experts = limits_.experts[choice[kExperts]],
+            .activation = choice[kActivation],
+            .fusion = choice[kFusion],
+            .gather = choice[kGather] == 1,
+            .bias = choice[kBias] == 1,
+            .expression = choice[kExpression]};
   }
 
   static verify::GroupPattern pattern_of(const Choice& choice) {
@@ -158,9 +186,9 @@ class MatmulTable {
 
   bool possible(const Choice& choice) const {
     const MatmulScheme& scheme = kMatmulSchemes[choice[kScheme]];
-    if (choice[kFusion] == kQuantised && !scheme.blocks()) return false;
+    if (choice[kFusion] == kQuantisedMatmul && !scheme.blocks()) return false;
     const bool limits = kMatmulActivations[choice[kActivation]].text.find("limit_per_expert") != std::string_view::npos;
-    if (limits && choice[kFusion] == kPlain) return false;
+    if (limits && choice[kFusion] == kPlainMatmul) return false;
     const std::int64_t hidden = limits_.hidden[choice[kHidden]], inner = limits_.intermediate[choice[kIntermediate]];
     const std::int64_t piece = scheme.quantised() ? 16 : 8;
     if (hidden % piece != 0 || inner % piece != 0) return false;

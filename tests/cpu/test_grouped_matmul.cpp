@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// grouped_matmul on the CPU target: a few kernels on every pattern of groups, and the tables of tests/gpu with narrow
+// rows, with every check on. Compiling a kernel takes seconds and running it on such rows a twentieth of one.
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include "cpu/schedules.hpp"
+#include "support/cpu_text.hpp"
+#include "support/device_sums.hpp"
+#include "support/grouped_matmul_table.hpp"
+#include "support/matmul_claims.hpp"
+#include "support/matmul_prepare.hpp"
+#include "support/matmul_spec.hpp"
+#include "verify/grouped_matmul_problem.hpp"
+
+using namespace moegen;
+
+namespace {
+
+constexpr std::array<const char*, 2> kArchs = {"sm_90a", "sm_80"};
+
+// K and N with tails of every kind: 448 and 144 end in the middle of a block, 80 and 176 in the middle of a swizzled
+// row, 64 and 80 are shorter than a block.
+test::MatmulLimits narrow() {
+  return {
+      .hidden = {192, 80, 176, 448}, .intermediate = {64, 176, 80, 144}, .rows = {0, 1, 7, 33}, .experts = {1, 4, 9}};
+}
+
+const test::MatmulTable& table(bool up) {
+  static const test::MatmulTable up_table(true, narrow()), down_table(false, narrow());
+  return up ? up_table : down_table;
+}
+
+// Kernels that together have most of what the tables have.
+std::vector<test::MatmulOptions> samples() {
+  return {
+      {.up = false, .scheme = 0, .output = 0, .hidden = 176, .intermediate = 80, .bias = true, .expression = 1},
+      {.up = true, .scheme = 6, .hidden = 208, .intermediate = 80, .activation = 9},
+      {.up = false, .scheme = 11, .output = 2, .hidden = 144, .intermediate = 448, .expression = 2},
+      {.up = true,
+       .scheme = 10,
+       .hidden = 320,
+       .intermediate = 144,
+       .activation = 3,
+       .fusion = test::kQuantisedMatmul,
+       .gather = true,
+       .bias = true},
+  };
+}
+
+test::MatmulTest plain_case(const test::MatmulOptions& options, verify::GroupPattern pattern, std::int64_t rows,
+                            std::uint64_t seed) {
+  Config config = test::matmul_config(options);
+  auto matmul_case = verify::make_matmul_case(config.fields(), pattern, rows, seed);
+  return {std::move(config), options.kernel(), std::move(matmul_case)};
+}
+
+// One engine an arch, so that test cases share what is compiled.
+Engine& engine_of(const char* arch) {
+  static Engine hopper = test::checked_engine(kArchs[0]), portable = test::checked_engine(kArchs[1]);
+  return arch == kArchs[0] ? hopper : portable;
+}
+
+// One case of each sample that this version has on `arch`, compiled.
+std::vector<test::MatmulTest> prepared(const char* arch, verify::GroupPattern pattern, std::int64_t rows) {
+  std::vector<test::MatmulTest> tests;
+  for (const test::MatmulOptions& options : samples()) tests.push_back(plain_case(options, pattern, rows, 3));
+  return test::prepare(engine_of(arch), find_arch(arch), std::move(tests));
+}
+
+void check(Engine& engine, const test::MatmulTest& t, const std::vector<CpuOptions>& schedules) {
+  CAPTURE(t.config.to_json());
+  CAPTURE(t.kernel);
+  CAPTURE(t.matmul_case.name());
+  const Kernel kernel = engine.get(t.config, t.kernel);
+  verify::GroupedMatmulProblem problem(Target::cpu, verify::matmul_spec(kernel, t.config), t.matmul_case);
+  for (const CpuOptions& schedule : schedules) {
+    CAPTURE(schedule.seed);
+    try {
+      problem.run(with_schedule(kernel, schedule));
+      const auto wrong = problem.compare();
+      CHECK_MESSAGE(!wrong, (wrong ? *wrong : ""));
+    } catch (const KernelError& error) {
+      FAIL_CHECK(error.text());
+    }
+  }
+}
+
+void run_on(const Kernel& kernel, verify::GroupedMatmulProblem& problem) { problem.run(kernel); }
+
+void check_every_pattern(const char* arch) {
+  std::uint64_t seed = 0;
+  for (const test::MatmulTest& t : prepared(arch, verify::GroupPattern::even, 1))
+    for (const std::int64_t rows : {0, 1, 33, 70})
+      for (const verify::GroupPattern pattern : verify::all_group_patterns()) {
+        test::MatmulTest next = t;
+        next.matmul_case = verify::make_matmul_case(t.config.fields(), pattern, rows, ++seed);
+        check(engine_of(arch), next, {test::all_schedules()[seed % 9]});
+      }
+}
+
+void check_claims(const char* arch) {
+  for (const test::MatmulTest& t : prepared(arch, verify::GroupPattern::ragged, 70)) {
+    CAPTURE(t.config.to_json());
+    const Kernel kernel = engine_of(arch).get(t.config, t.kernel);
+    const auto run = [&](auto& problem) { run_on(kernel, problem); };
+    for (auto spoil : {verify::MatmulSpoil::weights, verify::MatmulSpoil::scales})
+      CHECK(test::nan_stays_inside(kernel, t, spoil, run) == "");
+    CHECK(test::rows_do_not_depend(kernel, t, {0, 13, 14, 69}, run) == "");
+  }
+}
+
+void check_table(const char* arch, std::size_t step) {
+  std::vector<test::MatmulTest> tests;
+  for (const bool up : {true, false})
+    for (std::size_t i = 0; i < table(up).size(); i += step) tests.push_back(table(up).at(i));
+  const std::size_t asked = tests.size();
+  tests = test::prepare(engine_of(arch), find_arch(arch), std::move(tests));
+  for (const test::MatmulTest& t : tests) check(engine_of(arch), t, test::all_schedules());
+  MESSAGE(arch << ": " << tests.size() << " of " << asked << " cases; the rest this version refuses");
+}
+
+}  // namespace
+
+TEST_CASE("the reference that runs on a GPU gives the host's sums") {
+  const test::CpuText text(test::sums_text(), "matmul_sums.cu", find_arch("sm_90a"), {test::kSumsEntry}, true);
+  for (std::size_t scheme : {0u, 2u, 3u, 6u, 9u, 10u, 12u, 13u}) {
+    const test::MatmulTest t =
+        test::shape_test({"", 3, 80, 176, {3, 0, 65, 1}, {2, 1, 0, -1}}, test::kMatmulSchemes[scheme], "float32");
+    const verify::GroupedMatmulProblem problem(Target::cpu, test::spec_of(t.config, false), t.matmul_case);
+    verify::SumQuery query;
+    for (std::int64_t row = 0; row < 69; ++row)
+      query.rows.push_back({row == 2 ? -1 : row, row < 3 ? 2 : row < 68 ? 0 : -1});
+    for (std::int64_t column : {0, 79, 3, 64, 33}) query.columns.push_back(column);
+    const auto want = verify::host_sums(problem.spec(), problem.tensors())(query);
+    const auto got = test::DeviceSums(Target::cpu, text, problem)(query);
+    REQUIRE(got.size() == want.size());
+    double most = 0;
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      CHECK(got[i].value == doctest::Approx(want[i].value).epsilon(1e-9));
+      CHECK(got[i].error == doctest::Approx(want[i].error).epsilon(1e-6));
+      most = std::max(most, std::abs(want[i].value));
+    }
+    CHECK(most > 0.1);
+  }
+}
+
+TEST_CASE("grouped_matmul is right and clean on every pattern of groups") { check_every_pattern(kArchs[0]); }
+
+TEST_CASE("NaN stays inside its expert, and a row has the same bits alone") { check_claims(kArchs[0]); }
+
+// Minutes, most of them to compile: --no-skip.
+TEST_CASE("every twentieth case of the tables under every schedule" * doctest::skip()) {
+  for (const char* arch : kArchs) check_table(arch, 20);
+}
+
+// An hour and more: --no-skip with -tc.
+TEST_CASE("every case of the tables under every schedule" * doctest::skip()) {
+  for (const char* arch : kArchs) check_table(arch, 1);
+}
+
+// Modular's shapes, those of up to 2^26 products: some seconds each.
+TEST_CASE("the shapes of Modular's tests that are small" * doctest::skip()) {
+  const auto run = [&](const std::vector<test::MatmulShape>& shapes, std::size_t scheme, const char* output) {
+    for (const test::MatmulShape& shape : shapes)
+      if (shape.products() <= std::int64_t{1} << 26)
+        check(engine_of(kArchs[0]), test::shape_test(shape, test::kMatmulSchemes[scheme], output),
+              test::two_schedules(scheme));
+  };
+  run(test::rowwise_shapes(), 5, "bfloat16");
+  run(test::rowwise_shapes(), 6, "float32");
+  run(test::plain_shapes(), 0, "bfloat16");
+  run(test::plain_shapes(), 2, "float32");
+  run(test::block_shapes(), 9, "bfloat16");
+  run(test::block_shapes(), 11, "float32");
+}

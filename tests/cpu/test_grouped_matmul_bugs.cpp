@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// grouped_matmul with one edit of its templates each: the checks of the CPU target find it, or the comparison with the
+// reference does. An edit takes seconds to compile, so CI runs the first of each kind and --no-skip all of them.
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <moegen/engine.hpp>
+
+#include "support/edited_templates.hpp"
+#include "support/grouped_matmul_table.hpp"
+#include "verify/grouped_matmul_problem.hpp"
+
+namespace {
+
+using namespace moegen;
+
+/// `wrong` in place of `right` in a template, under one of the schemes of kMatmulSchemes.
+struct Edit {
+  std::string_view name, file, right, wrong;
+  std::size_t scheme = 0;
+  /// What the checks must find; nothing: the result must be wrong.
+  std::optional<CpuFinding> finding = {};
+};
+
+constexpr std::size_t kBf16 = 0, kRowwise = 5, kFast = 6, kBlocks = 9;
+
+// ---- the pipeline ----
+
+const std::vector<Edit>& pipeline_edits() {
+  static const std::vector<Edit> edits = {
+      {.name = "a stage is given back while it is multiplied",
+       .file = "grouped_matmul/sum_in_place.cuh",
+       .right = "    wgmma_wait<1>();\n    if (block > 0) release_stage(shared, previous);\n",
+       .wrong = "    if (block > 0) release_stage(shared, previous);\n    wgmma_wait<1>();\n",
+       .finding = CpuFinding::race_shared},
+      {.name = "tokens' bytes are not expected",
+       .file = "grouped_matmul/load.cuh",
+       .right = "Layout<P, T>::weight_bytes + width * kSliceBytes",
+       .wrong = "Layout<P, T>::weight_bytes",
+       .finding = CpuFinding::misuse},
+      {.name = "the loaders wait for the wrong phase",
+       .file = "grouped_matmul/load.cuh",
+       .right = "mbarrier_wait(shared.empty(ring.stage), ring.parity ^ 1);",
+       .wrong = "mbarrier_wait(shared.empty(ring.stage), ring.parity);",
+       .finding = CpuFinding::deadlock},
+      {.name = "the loaders do not wait",
+       .file = "grouped_matmul/load.cuh",
+       .right = "    mbarrier_wait(shared.empty(ring.stage), ring.parity ^ 1);\n",
+       .wrong = "",
+       .finding = CpuFinding::race_shared},
+      {.name = "no barrier after the barriers are made",
+       .file = "grouped_matmul/kernel.cuh",
+       .right = "  } else {\n    block_sync();\n  }\n",
+       .wrong = "  }\n",
+       .finding = CpuFinding::misuse},
+      {.name = "sums are used before the products are done",
+       .file = "grouped_matmul/sum_in_place.cuh",
+       .right = "  wgmma_wait<0>();\n",
+       .wrong = "",
+       .finding = CpuFinding::misuse},
+      {.name = "no fence before the products",
+       .file = "grouped_matmul/multiply.cuh",
+       .right = "  wgmma_fence();\n",
+       .wrong = "",
+       .finding = CpuFinding::misuse},
+      {.name = "rows leave before all of them are staged",
+       .file = "grouped_matmul/store.cuh",
+       .right = "    sync();\n    const uint32_t thread",
+       .wrong = "    const uint32_t thread",
+       .finding = CpuFinding::race_shared},
+      {.name = "factors are written where they are still read",
+       .file = "grouped_matmul/sum_block128.cuh",
+       .right = "warp_sync();  // all lanes have read their factors",
+       .wrong = "",
+       .scheme = kBlocks,
+       .finding = CpuFinding::race_shared},
+  };
+  return edits;
+}
+
+// ---- the numbers ----
+
+const std::vector<Edit>& number_edits() {
+  static const std::vector<Edit> edits = {
+      {.name = "another swizzle than the copies'",
+       .file = "grouped_matmul/multiply.cuh",
+       .right = "Swizzle::span_128",
+       .wrong = "Swizzle::span_64"},
+      {.name = "a tile has one row more than is left of its group",
+       .file = "grouped_matmul/tile.cuh",
+       .right = "min_of(rows.rows - start, step)",
+       .wrong = "min_of(rows.rows - start + 1, step)"},
+      {.name = "the last slice of K is left out",
+       .file = "grouped_matmul/sum_in_place.cuh",
+       .right = "multiply_stage<P, T, N>(first, ring.stage, block > 0, sum);",
+       .wrong = "if (block + 1 < P::depth_blocks) multiply_stage<P, T, N>(first, ring.stage, block > 0, sum);"},
+      {.name = "the number of the group for its expert",
+       .file = "grouped_matmul/tile.cuh",
+       .right = "tile.expert = args_.expert_ids[index];",
+       .wrong = "tile.expert = args_.expert_ids[index] < 0 ? -1 : static_cast<int32_t>(index % 9);"},
+      {.name = "a neighbour's scale of a",
+       .file = "grouped_matmul/finish_tokens_n.cuh",
+       .right = "token_scale<P>(args, tile, i * kWarpSize + lane_index())",
+       .wrong = "token_scale<P>(args, tile, i * kWarpSize + (lane_index() ^ 1))",
+       .scheme = kRowwise},
+      {.name = "the scales of the block before",
+       .file = "grouped_matmul/sum_block128.cuh",
+       .right = "if (first + k < P::depth_blocks) bring_factors(shared, ring, now, warp, k);",
+       .wrong = "if (first + k < P::depth_blocks) bring_factors(shared, ring, now, warp, k < 1 ? 0 : k - 1);",
+       .scheme = kBlocks},
+      {.name = "columns past the last are stored, too",
+       .file = "grouped_matmul/store.cuh",
+       .right = "    if (first < P::output_columns) {\n",
+       .wrong = "    {\n"},
+  };
+  return edits;
+}
+
+std::vector<CpuOptions> schedules() {
+  std::vector<CpuOptions> all;
+  for (const AsyncTiming timing : {AsyncTiming::eager, AsyncTiming::late, AsyncTiming::random})
+    for (std::uint64_t seed = 0; seed < 2; ++seed)
+      all.push_back({.schedule = seed == 0 ? Schedule::fair : Schedule::chaos,
+                     .async_timing = timing,
+                     .seed = seed + 1,
+                     .check = true});
+  return all;
+}
+
+Engine make_engine(const std::filesystem::path& directory) {
+  EngineOptions options;
+  options.target = Target::cpu;
+  options.cpu.check = true;
+  options.cpu.num_sms = 4;  // several tiles a block, so that stages come round again
+  options.template_dir = directory;
+  options.log_level = LogLevel::off;
+  return Engine(options);
+}
+
+test::MatmulTest case_of(std::size_t scheme) {
+  return test::shape_test({"seeded", 9, 272, 1104, {33, 0, 3, 1, 40, 8}, {8, 3, -1, 5, 0, 1}},
+                          test::kMatmulSchemes[scheme], "bfloat16");
+}
+
+/// What goes wrong with `kernel` under `schedule`: findings, or the comparison's sentence.
+struct Outcome {
+  std::vector<CpuReport> reports;
+  std::string wrong;
+};
+
+Outcome run(const Kernel& kernel, const CpuOptions& schedule, verify::GroupedMatmulProblem& problem) {
+  Outcome outcome;
+  try {
+    problem.run(with_schedule(kernel, schedule));
+    outcome.wrong = problem.compare().value_or("");
+  } catch (const KernelError& error) {
+    outcome.reports = error.reports();
+  }
+  return outcome;
+}
+
+bool is_caught(const Edit& edit, const Outcome& outcome) {
+  if (!edit.finding) return !outcome.wrong.empty() || !outcome.reports.empty();
+  return std::ranges::any_of(outcome.reports, [&](const CpuReport& report) { return report.finding == *edit.finding; });
+}
+
+std::string describe(const Outcome& outcome) {
+  std::string text = outcome.wrong;
+  for (const CpuReport& report : outcome.reports) text += report.text() + "\n";
+  return text;
+}
+
+void check_edit(const Edit& edit) {
+  const test::EditedTemplates edited(edit);
+  const test::MatmulTest t = case_of(edit.scheme);
+  Engine engine = make_engine(edited.path());
+  const Kernel kernel = engine.get(t.config, t.kernel);
+  verify::GroupedMatmulProblem problem(Target::cpu, verify::matmul_spec(kernel, t.config), t.matmul_case);
+  std::string seen;
+  for (const CpuOptions& schedule : schedules()) {
+    const Outcome outcome = run(kernel, schedule, problem);
+    if (is_caught(edit, outcome)) return;
+    seen += describe(outcome);
+  }
+  FAIL_CHECK(edit.name << " is not caught: " << seen);
+}
+
+}  // namespace
+
+TEST_CASE("every edit has its place in the templates") {
+  for (const Edit& edit : pipeline_edits()) test::EditedTemplates{edit};
+  for (const Edit& edit : number_edits()) test::EditedTemplates{edit};
+}
+
+TEST_CASE("without an edit nothing is found") {
+  for (const std::size_t scheme : {kBlocks}) {
+    const test::MatmulTest t = case_of(scheme);
+    Engine engine = make_engine(test::templates());
+    const Kernel kernel = engine.get(t.config, t.kernel);
+    verify::GroupedMatmulProblem problem(Target::cpu, verify::matmul_spec(kernel, t.config), t.matmul_case);
+    for (const CpuOptions& schedule : schedules()) CHECK(describe(run(kernel, schedule, problem)) == "");
+  }
+}
+
+TEST_CASE("an edit of the pipeline and one of the numbers are caught") {
+  check_edit(pipeline_edits().front());
+  check_edit(number_edits().front());
+}
+
+TEST_CASE("every edit of the pipeline is caught" * doctest::skip()) {
+  for (const Edit& edit : pipeline_edits()) check_edit(edit);
+}
+
+TEST_CASE("every edit of the numbers is caught" * doctest::skip()) {
+  for (const Edit& edit : number_edits()) check_edit(edit);
+}
