@@ -2,7 +2,7 @@
 # The argument structs live beside their kernels as templates/<family>/args.h. Host code, in this build as after an
 # installation, includes them as <moegen/args/<family>.h>.
 
-set(MOEGEN_FAMILIES activation create_indices finalize grouped_matmul permute quantize)
+set(MOEGEN_FAMILIES activation create_indices finalize grouped_matmul permute quantize router)
 set(MOEGEN_ARGS_INCLUDE_DIR ${PROJECT_BINARY_DIR}/include)
 
 file(MAKE_DIRECTORY ${MOEGEN_ARGS_INCLUDE_DIR}/moegen/args)

@@ -100,11 +100,6 @@ void check_groups(const Rules& rules) {
   rules.require(r.top_groups * group >= f.top_k, "/router/top_groups",
                 "is {}, whose {} experts are fewer than top_k {}; at least {}", r.top_groups, r.top_groups * group,
                 f.top_k, (f.top_k + group - 1) / group);
-  rules.require(r.num_groups == 1 || f.num_zero_experts == 0, "/router/num_groups",
-                "is {} with num_zero_experts {}; zero experts belong to no group, so 1", r.num_groups,
-                f.num_zero_experts);
-  rules.require(r.num_groups == 1 || !r.hash, "/router/num_groups",
-                "is {} with hash routing; a table of ids knows no groups, so 1", r.num_groups);
 }
 
 // ---- indices ----

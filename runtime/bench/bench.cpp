@@ -14,6 +14,7 @@ namespace {
 
 Workload make_workload(const Kernel& kernel, const Config& config, const std::string& name, std::int64_t num_tokens,
                        std::uint64_t seed) {
+  if (name == "router") return router_workload(kernel, config, num_tokens, seed);
   if (name == "create_indices") return indices_workload(kernel, config, num_tokens, seed);
   if (name == "permute") return permute_workload(kernel, config, num_tokens, seed);
   if (name == "activation") return activation_workload(kernel, config, num_tokens, seed);

@@ -36,6 +36,7 @@ void bind(Workload& workload, const Kernel& kernel, const ArgsOf& args_of) {
   };
 }
 
+Workload router_workload(const Kernel& kernel, const Config& config, std::int64_t num_tokens, std::uint64_t seed);
 Workload activation_workload(const Kernel& kernel, const Config& config, std::int64_t num_tokens, std::uint64_t seed);
 Workload permute_workload(const Kernel& kernel, const Config& config, std::int64_t num_tokens, std::uint64_t seed);
 Workload quantize_workload(const Kernel& kernel, const Config& config, std::int64_t num_tokens, std::uint64_t seed);

@@ -85,7 +85,10 @@ void FinalizeProblem::make_tensors(const FinalizeOptions& options) {
   down_ = random_tensor(fields.finalize.down, routing_.rows * width, seed);
   weights_ = random_tensor(fields.router.weights, static_cast<std::int64_t>(routing_.restore.size()), seed + 1);
   ids_ = ids_tensor(fields.indices.ids, routing_.ids);
-  spoil_weights(fields, routing_, weights_);
+  if (options.weights)
+    weights_.host = *options.weights;
+  else
+    spoil_weights(fields, routing_, weights_);
   if (options.spoil_rows && routing_.rows > 0) spoil_rows(fields, routing_.rows, seed + 3, down_);
   if (fields.num_zero_experts > 0) x_ = random_tensor(fields.dtypes.activation, cells, seed + 4);
   if (fields.finalize.residual) residual_ = random_tensor(fields.dtypes.activation, cells, seed + 5);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
 #include <optional>
 
 #include <fmt/core.h>
@@ -14,33 +13,12 @@
 #include "verify/finalize_problem.hpp"
 #include "verify/indices_problem.hpp"
 #include "verify/permute_problem.hpp"
-#include "verify/random.hpp"
+#include "verify/router_problem.hpp"
 #include "verify/scale.hpp"
 #include "verify/schedules.hpp"
 
 namespace moegen::verify {
 namespace {
-
-/// k distinct ids of routed and zero experts for each token, then the shared slots, as a router leaves them.
-std::vector<std::int64_t> routed_ids(const ConfigFields& fields, const LayerOptions& options) {
-  const auto slots = static_cast<std::size_t>(fields.num_slots()), top_k = static_cast<std::size_t>(fields.top_k);
-  const std::int64_t space = fields.num_experts + fields.num_zero_experts;
-  std::vector<std::int64_t> ids(static_cast<std::size_t>(options.num_tokens) * slots),
-      experts(static_cast<std::size_t>(space));
-  for (std::size_t token = 0; token < static_cast<std::size_t>(options.num_tokens); ++token) {
-    std::iota(experts.begin(), experts.end(), std::int64_t{0});
-    for (std::size_t slot = 0; slot < slots; ++slot) {
-      if (slot >= top_k) {
-        ids[token * slots + slot] = space + static_cast<std::int64_t>(slot - top_k);
-        continue;
-      }
-      const std::size_t other = slot + random_below(options.seed, token * slots + slot, experts.size() - slot);
-      std::swap(experts[slot], experts[other]);
-      ids[token * slots + slot] = experts[slot];
-    }
-  }
-  return ids;
-}
 
 double gpu_us(const Kernel& kernel, const void* args, std::size_t bytes, int family) {
   const cuda::Stream stream;
@@ -100,22 +78,42 @@ LayerRow run_permute(Engine& engine, const Config& config, const LayerOptions& o
       fmt::format("{} x {} rows, exactly", indices.want().expert_start_indices.back(), config->expert_hidden));
 }
 
+/// The router, on random logits. `problem` keeps what it wrote.
+void run_router(const Kernel& route, const LayerOptions& options, const RouterProblem& problem, LayerReport& report) {
+  report.rows.push_back(run_schedules(with_schedules(route, options.schedules), problem.args(), problem,
+                                      fmt::format("{} tokens, every slot by the rules", options.num_tokens)));
+}
+
+/// True if create_indices reads ids of four bytes, as the router writes them.
+bool reads_routers_ids(const ConfigFields& fields) {
+  return fields.indices.ids == Dtype::int32 || fields.indices.ids == Dtype::uint32;
+}
+
 void run_kernels(Engine& engine, const Config& config, const LayerOptions& options, LayerReport& report) {
   const ConfigFields& fields = config.fields();
-  const std::vector<std::int64_t> ids = routed_ids(fields, options);
-  const Kernel group = engine.get(config, "create_indices"), combine = engine.get(config, "finalize");
+  const Kernel route = engine.get(config, "router"), group = engine.get(config, "create_indices"),
+               combine = engine.get(config, "finalize");
+  const RouterProblem routed(route.target(), config, {.num_tokens = options.num_tokens, .seed = options.seed});
+  run_router(route, options, routed, report);
+  if (report.failed()) return;
+  const std::vector<std::int32_t> chosen = routed.ids();
+  const std::vector<std::int64_t> ids(chosen.begin(), chosen.end());
   const IndicesProblem indices(group, config, ids);
-  report.rows.push_back(run_schedules(with_schedules(group, options.schedules), indices.args(), indices,
+  create_indices::Args group_args = indices.args();
+  if (reads_routers_ids(fields)) group_args.topk_ids = routed.args().expert_indices;
+  report.rows.push_back(run_schedules(with_schedules(group, options.schedules), group_args, indices,
                                       fmt::format("{} pairs, every table, exactly", ids.size())));
   if (report.failed()) return;
   report.rows.push_back(run_permute(engine, config, options, indices));
   if (report.failed()) return;
   const reference::Indices& want = indices.want();
+  const std::vector<char> weights = routed.weights();
   const FinalizeProblem sums(combine.target(), config,
                              {want.restore_token_order, ids, std::int64_t{want.expert_start_indices.back()}},
-                             {.seed = options.seed});
+                             {.seed = options.seed, .weights = &weights});
   finalize::Args args = sums.args();
   args.restore = indices.args().restore_token_order;
+  args.weights = routed.args().expert_weights;
   report.rows.push_back(run_schedules(with_schedules(combine, options.schedules), args, sums,
                                       fmt::format("{} x {} sums, within half an ulp and the bound of float32 sums",
                                                   options.num_tokens, fields.expert_hidden)));

@@ -33,8 +33,8 @@ struct LayerReport {
   bool failed() const;
 };
 
-/// Runs the layer on the engine's target, as far as this version has its kernels: ids are drawn as a router would
-/// choose them, the rows that experts would write are random. Throws: unsupported where there is no device or no CPU
+/// Runs the layer on the engine's target, as far as this version has its kernels: logits are random, and so are the rows
+/// that experts would write. Throws: unsupported where there is no device or no CPU
 /// target; else as Engine::get.
 LayerReport run_layer(Engine& engine, const Config& config, const LayerOptions& options);
 

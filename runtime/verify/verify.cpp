@@ -19,6 +19,7 @@
 #include "verify/indices_case.hpp"
 #include "verify/permute_case.hpp"
 #include "verify/quantize_case.hpp"
+#include "verify/router_case.hpp"
 #include "verify/scale.hpp"
 #include "verify/schedules.hpp"
 
@@ -116,6 +117,31 @@ std::vector<PermuteCase> permute_cases(const Job& job) {
   return cases;
 }
 
+/// Every pattern of logits, with the biases in turn and rows both dense and apart.
+std::vector<RouterCase> router_cases(const Job& job) {
+  std::vector<std::int64_t> counts = {0, 1, 31, 33};
+  if (job.on_cpu())
+    counts.push_back(kMostCpuTokens);
+  else
+    counts.insert(counts.end(), {4097, 65537});
+  std::vector<RouterCase> cases;
+  for (std::int64_t tokens : counts)
+    for (LogitPattern pattern : all_logit_patterns()) {
+      if ((tokens < 31 || tokens > 257) && pattern != LogitPattern::ordinary && pattern != LogitPattern::mixed)
+        continue;
+      if (job.options.quick && tokens > 4097) continue;
+      const std::size_t index = cases.size();
+      RouterCase next;
+      next.num_tokens = tokens;
+      next.logits = pattern;
+      next.bias = all_bias_patterns()[index % all_bias_patterns().size()];
+      next.padding = std::array{0, 4, 1, 64}[index % 4];
+      next.seed = job.options.seed + index;
+      cases.push_back(next);
+    }
+  return cases;
+}
+
 using Clock = std::chrono::steady_clock;
 
 /// When the kernel `index` of `count` has to have begun its last case.
@@ -184,6 +210,7 @@ KernelVerdict run_cases(const Job& job, const std::string& name, const std::vect
 }
 
 KernelVerdict verify_kernel(const Job& job, const std::string& kernel, std::optional<Clock::time_point> end) {
+  if (kernel == "router") return run_cases(job, kernel, router_cases(job), end);
   if (kernel == "create_indices") return run_cases(job, kernel, indices_cases(job), end);
   if (kernel == "permute") return run_cases(job, kernel, permute_cases(job), end);
   if (kernel == "activation") return run_cases(job, kernel, row_cases<ActivationCase>(job), end);

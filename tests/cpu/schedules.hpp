@@ -13,6 +13,7 @@
 
 #include "verify/finalize_case.hpp"
 #include "verify/indices_case.hpp"
+#include "verify/router_case.hpp"
 
 namespace moegen::test {
 

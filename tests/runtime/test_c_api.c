@@ -108,7 +108,7 @@ static void bad_calls(moegen_engine* engine) {
   CHECK(moegen_engine_get(engine, "{", "create_indices", &kernel) == MOEGEN_ERROR_CONFIG);
   CHECK(strncmp(moegen_last_error(), "config_json:1:2: ", 17) == 0);
   CHECK(moegen_engine_get(engine, kConfig, "create_indexes", &kernel) == MOEGEN_ERROR_CONFIG);
-  CHECK(moegen_engine_get(engine, kConfig, "router", &kernel) == MOEGEN_ERROR_UNSUPPORTED);
+  CHECK(moegen_engine_get(engine, kConfig, "ep_combine", &kernel) == MOEGEN_ERROR_UNSUPPORTED);
   CHECK(moegen_kernel_run(NULL, &bytes, sizeof bytes, NULL) == MOEGEN_ERROR_CONFIG);
   CHECK(moegen_kernel_workspace_bytes(NULL, &bytes, sizeof bytes, &bytes) == MOEGEN_ERROR_CONFIG);
 }

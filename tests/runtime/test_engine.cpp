@@ -324,7 +324,7 @@ TEST_CASE_FIXTURE(EngineFixture, "names of kernels that are not there are refuse
   Engine engine(options());
   CHECK(refusal(ErrorCode::config, [&] { engine.get(small_config(), "create_indexes"); }).find("did you mean") !=
         std::string::npos);
-  CHECK(refusal(ErrorCode::unsupported, [&] { engine.get(small_config(), "router"); }).find("router") !=
+  CHECK(refusal(ErrorCode::unsupported, [&] { engine.get(small_config(), "ep_combine"); }).find("ep_combine") !=
         std::string::npos);
 }
 
