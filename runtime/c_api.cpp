@@ -11,9 +11,12 @@
 
 #include <fmt/core.h>
 
+#include <moegen/args/activation.h>
 #include <moegen/args/create_indices.h>
 #include <moegen/args/finalize.h>
 #include <moegen/args/grouped_matmul.h>
+#include <moegen/args/permute.h>
+#include <moegen/args/quantize.h>
 #include <moegen/engine.hpp>
 #include <moegen/error.hpp>
 
@@ -41,6 +44,21 @@ static_assert(sizeof(moegen_create_indices_args) == sizeof(IndicesArgs));
 static_assert(offsetof(moegen_create_indices_args, restore_token_order) == offsetof(IndicesArgs, restore_token_order));
 static_assert(offsetof(moegen_create_indices_args, workspace) == offsetof(IndicesArgs, workspace));
 static_assert(offsetof(moegen_create_indices_args, num_pairs) == offsetof(IndicesArgs, num_pairs));
+using PermuteArgs = moegen::permute::Args;
+using ActivationArgs = moegen::activation::Args;
+using QuantizeArgs = moegen::quantize::Args;
+static_assert(sizeof(moegen_permute_args) == sizeof(PermuteArgs));
+static_assert(offsetof(moegen_permute_args, restore) == offsetof(PermuteArgs, restore));
+static_assert(offsetof(moegen_permute_args, global_scale) == offsetof(PermuteArgs, global_scale));
+static_assert(offsetof(moegen_permute_args, scales_stride) == offsetof(PermuteArgs, scales_stride));
+static_assert(sizeof(moegen_activation_args) == sizeof(ActivationArgs));
+static_assert(MOEGEN_ACTIVATION_MAX_INPUTS == moegen::activation::kMaxInputs);
+static_assert(offsetof(moegen_activation_args, row_count) == offsetof(ActivationArgs, row_count));
+static_assert(offsetof(moegen_activation_args, inputs) == offsetof(ActivationArgs, inputs));
+static_assert(offsetof(moegen_activation_args, scales_stride) == offsetof(ActivationArgs, scales_stride));
+static_assert(sizeof(moegen_quantize_args) == sizeof(QuantizeArgs));
+static_assert(offsetof(moegen_quantize_args, row_count) == offsetof(QuantizeArgs, row_count));
+static_assert(offsetof(moegen_quantize_args, scales_stride) == offsetof(QuantizeArgs, scales_stride));
 static_assert(sizeof(moegen_finalize_args) == sizeof(FinalizeArgs));
 static_assert(MOEGEN_FINALIZE_MAX_INPUTS == moegen::finalize::kMaxInputs);
 static_assert(offsetof(moegen_finalize_args, weights) == offsetof(FinalizeArgs, weights));

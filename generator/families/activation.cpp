@@ -18,6 +18,7 @@ using activation::Args;
 static_assert(int{activation::kMaxInputs} == kMaxExpressionInputs, "the argument struct holds what a config may name");
 
 constexpr int kLaunchAbi = 1;
+constexpr std::int64_t kVectors = 2;  // of a thread, where one is 32 bytes read: both are in flight at once
 constexpr std::string_view kEpilogue = "/experts/up_epilogue";
 
 enum Constant { kByExpert = RowConstants::kFirstOwn, kLimits, kNumInputs };
@@ -48,7 +49,7 @@ Plan plan(const Config& config, std::string_view kernel, const Arch& arch) {
   PlanBuilder builder(config, kernel, arch);
   const ConfigFields& fields = config.fields();
   const RowFormat format = format_of(fields);
-  const RowShape shape = choose_row_shape(format, by_expert(fields), 1);
+  const RowShape shape = choose_row_shape(format, by_expert(fields), fields.activation.gated ? 1 : kVectors);
   add_rows(builder, fields, format, shape, "/intermediate");
   add_activation(builder, fields);
   builder.field("interleaved", fields.activation.gate_layout == GateLayout::interleaved, "/activation/gate_layout");

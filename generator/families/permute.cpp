@@ -27,7 +27,7 @@ constexpr std::int64_t kLeastPads = 8;
 // Pieces of 16 bytes that a thread copies of a wide row: two are in flight before it writes.
 constexpr std::int64_t kPiecesOfCopy = 2;
 
-enum Constant { kPadBlocks = RowConstants::kFirstOwn, kWeightBytes, kSlots };
+enum Constant { kPadBlocks = RowConstants::kFirstOwn, kWeightBytes, kSlots, kQuantised };
 
 RowFormat format_of(const ConfigFields& fields) {
   const Scheme scheme = quantises_where_produced(fields) ? fields.quantization.scheme : Scheme::none;
@@ -76,6 +76,7 @@ LaunchConstants constants(const Plan& plan) {
   values[kPadBlocks] = plan.integer("pad_blocks");
   values[kWeightBytes] = plan.boolean("weights_on_input") ? bits(*find_dtype(plan.text("weight_dtype"))) / 8 : 0;
   values[kSlots] = plan.integer("num_slots");
+  values[kQuantised] = plan.boolean("quantised") ? 1 : 0;
   return values;
 }
 
@@ -85,10 +86,11 @@ std::int64_t token_blocks(const LaunchConstants& values, std::int64_t num_tokens
   return (num_tokens + per_block - 1) / per_block * values[RowConstants::kBlocksPerRow];
 }
 
-// Blocks among which the slots of a token are dealt: as many as a device with few tokens has room for.
+// Blocks among which the slots of a token are dealt: as many as a device with few tokens has room for, or where each
+// would have to quantise the token again, one a multiprocessor.
 std::int64_t parts_of_token(const LaunchConstants& values, const LaunchDevice& device, std::int64_t blocks) noexcept {
-  const std::int64_t room = values[RowConstants::kBlocksPerSm] / kRowWaves * device.num_sms;
-  return std::clamp<std::int64_t>(room / blocks, 1, values[kSlots]);
+  const std::int64_t per_sm = values[kQuantised] != 0 ? 1 : values[RowConstants::kBlocksPerSm] / kRowWaves;
+  return std::clamp<std::int64_t>(per_sm * device.num_sms / blocks, 1, values[kSlots]);
 }
 
 Launch launch(const LaunchConstants& values, const LaunchDevice& device, const void* raw) noexcept {

@@ -18,6 +18,7 @@ constexpr std::int64_t kBlock = 256;  // threads of a block that holds several r
 constexpr std::int64_t kNarrow =
     128;  // and of one whose rows are narrow: few rows then spread over more multiprocessors
 constexpr std::int64_t kMostTeam = 256;  // of a whole row: small blocks wait for their barriers at different times
+constexpr std::int64_t kMostRead = 64;   // bytes of one vector: then it is enough in flight by itself
 constexpr std::int64_t kMostKept = 4;    // vectors of a thread that a whole row is kept in: 64 registers of floats
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -74,13 +75,14 @@ std::int64_t choose_team(std::int64_t vectors) {
 }
 
 void shape_slices(RowShape& shape, std::int64_t vectors, std::int64_t lanes, std::int64_t most_vectors) {
-  if (vectors <= kBlock) {
-    shape.team = round_up(vectors, lanes);
+  if (vectors >= kNarrow) shape.vectors = most_vectors;
+  const std::int64_t steps = divide_up(vectors, shape.vectors);
+  if (steps <= kBlock) {
+    shape.team = round_up(steps, lanes);
     shape.rows_per_block = choose_rows(shape.team);
     return;
   }
-  shape.vectors = vectors >= most_vectors * kBlock ? most_vectors : 1;
-  shape.team = choose_team(divide_up(vectors, shape.vectors));
+  shape.team = choose_team(steps);
   shape.blocks_per_row = divide_up(vectors, shape.vectors * shape.team);
 }
 
@@ -98,6 +100,7 @@ std::int64_t scale_bytes(const Plan& plan) {
 RowShape choose_row_shape(const RowFormat& format, bool whole_warps, std::int64_t most_vectors) {
   RowShape shape;
   shape.vector = 128 / bits(output_dtype(format));
+  if (shape.vector * bits(format.dtype) / 8 >= kMostRead) most_vectors = 1;
   const std::int64_t vectors = divide_up(format.width, shape.vector);
   if (format.scheme == Scheme::rowwise)
     shape_whole_row(shape, vectors);

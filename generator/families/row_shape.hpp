@@ -16,7 +16,7 @@ namespace moegen {
 inline constexpr std::int64_t kMaxRows = (std::int64_t{1} << 31) - 1;
 
 /// Waves of blocks that a grid of rows has at most: enough to even out their ends.
-inline constexpr std::int64_t kRowWaves = 4;
+inline constexpr std::int64_t kRowWaves = 32;
 
 /// What a kernel stores.
 struct RowFormat {

@@ -32,8 +32,10 @@ double within(double x, double limit) { return x < -limit ? -limit : at_most(x, 
 // What special.cuh's exponential of an argument of this magnitude is off by in a value that it is a factor of.
 double bend(double value, double exponent) { return std::abs(value) * std::min(std::abs(exponent), 128.0) * 0x1p-22; }
 
-// What the series of situ's hyperbolic tangents is off by.
+// What situ's hyperbolic tangents are off by.
 double series(double value) { return std::abs(value) * 0x1p-18; }
+
+constexpr double kSmallestOfSitu = 0x1p-100;  // its common denominator has then left the range
 
 // The function of the gate.
 Bounded act(const ActivationConfig& config, Bounded x) {
@@ -62,7 +64,7 @@ Bounded act(const ActivationConfig& config, Bounded x) {
       const double beta = config.beta.value(), bent = beta * std::tanh(x.value / beta);
       const double value = bent * sigmoid(x.value);
       // |(tanh sigmoid)'| <= sigmoid + beta / 4 |tanh| sech: below 1.5
-      return {value, 1.5 * x.error + bend(value, x.value) + series(value)};
+      return {value, 1.5 * x.error + bend(value, x.value) + series(value) + kSmallestOfSitu};
     }
     case ActivationKind::identity: return x;
   }

@@ -26,23 +26,25 @@ double least_normal_of(Dtype dtype) { return dtype == Dtype::float16 ? 0x1p-14 :
 // The position of an element and the numbers it is drawn from.
 struct Place {
   Dtype dtype;
-  std::uint64_t seed, at, column;
+  std::uint64_t seed, at, row, column;
   double most;
   double unit(std::uint64_t stream) const { return random_unit(seed + stream, at); }
   double sign() const { return random_bits(seed, at) & 1 ? -1.0 : 1.0; }
   double binades(double from, double count) const { return sign() * std::exp2(from + count * unit(1)); }
 };
 
-// Every 16th column holds the largest code, for a scale of 1: 448 of e4m3, and 6 of e2m1 in every other 128 columns.
-// The rest lie in the middle between two codes: odd multiples of a sixteenth of a power of two, and the seven of e2m1.
+// Every 16th column holds the largest code, for a scale of 1, 1.25, 1.5 or 1.75, whose inverses are no float: 448 of
+// e4m3, and 6 of e2m1 in every other 128 columns. The rest lie in the middle between two codes: odd multiples of a
+// sixteenth of a power of two, and the seven of e2m1.
 double tie(const Place& place) {
   constexpr std::array<double, 7> kBetweenE2m1 = {0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5};
   const bool narrow = place.column % 256 >= 128;
-  if (place.column % 16 == 0) return narrow ? 6 : 448;
-  if (narrow) return place.sign() * kBetweenE2m1[random_below(place.seed + 2, place.at, kBetweenE2m1.size())];
+  const double scale = 1 + 0.25 * static_cast<double>((place.row / kKinds.size() + 2) % 4);
+  if (place.column % 16 == 0) return scale * (narrow ? 6 : 448);
+  if (narrow) return scale * place.sign() * kBetweenE2m1[random_below(place.seed + 2, place.at, kBetweenE2m1.size())];
   const double significand = 16 + 1 + 2 * std::floor(8 * place.unit(2));
   const double exponent = std::floor(18 * place.unit(3)) - 10;
-  return place.sign() * std::ldexp(significand, static_cast<int>(exponent) - 4);
+  return scale * place.sign() * std::ldexp(significand, static_cast<int>(exponent) - 4);
 }
 
 double spoiled(const Place& place, std::uint64_t period, double what) {
@@ -93,8 +95,9 @@ Tensor row_values(Dtype dtype, std::int64_t rows, std::int64_t width, bool hosti
       const RowKind kind = hostile ? kKinds[static_cast<std::size_t>(row) % kKinds.size()] : RowKind::ordinary;
       for (std::int64_t column = 0; column < width; ++column) {
         const auto at = static_cast<std::uint64_t>(row * width + column);
-        reference::store(dtype, tensor.host.data(), at,
-                         draw(kind, {dtype, seed, at, static_cast<std::uint64_t>(column), most}));
+        reference::store(
+            dtype, tensor.host.data(), at,
+            draw(kind, {dtype, seed, at, static_cast<std::uint64_t>(row), static_cast<std::uint64_t>(column), most}));
       }
     }
   });

@@ -15,7 +15,7 @@ namespace moegen::verify {
 /// What one row holds. Rows of a hostile tensor take these in turn.
 enum class RowKind {
   ordinary,   ///< both signs, six binades
-  ties,       ///< quotients halfway between two codes, under a scale of 1
+  ties,       ///< quotients halfway between two codes, under scales of 1 to 1.75
   tiny,       ///< around 1e-30, below every floor
   huge,       ///< up to the largest number of the dtype
   zeros,      ///< of both signs

@@ -130,6 +130,47 @@ typedef struct moegen_create_indices_args {
   int64_t num_pairs;              /* P = num_tokens * slots */
 } moegen_create_indices_args;
 
+typedef struct moegen_permute_args {
+  void* rows;                           /* out [R, D] in the activation's dtype, or codes */
+  void* scales;                         /* out scales of codes, else null */
+  const void* x;                        /* in  [T, D] */
+  const uint32_t* restore;              /* in  [T * slots] row of each pair, 0xFFFFFFFF: none */
+  const void* weights;                  /* in  [T, slots]; only with experts.weights_on_input */
+  const uint32_t* order;                /* in  as create_indices writes it; only with indices.pad_rows_to above 1 */
+  const uint32_t* expert_start_indices; /* in  the same */
+  const float* global_scale;            /* in  [1]; only with the schemes tensor and nvfp4 */
+  int64_t num_tokens;                   /* T */
+  int64_t num_rows;                     /* R, an upper bound */
+  int64_t scales_stride;                /* scale_layout column: elements between blocks of columns; 0: R, rounded up */
+} moegen_permute_args;
+
+#define MOEGEN_ACTIVATION_MAX_INPUTS 8
+
+typedef struct moegen_activation_args {
+  void* rows;                                       /* out [R, I] in the activation's dtype, or codes */
+  void* scales;                                     /* out scales of codes, else null */
+  const void* up;                                   /* in  [R, 2 * I], or [R, I] without a gate */
+  const uint32_t* row_count;                        /* in  [1] rows in use; null: all */
+  const uint32_t* expert_start_indices;             /* in  [G + 1]; only where the plan says by_expert */
+  const int32_t* expert_ids;                        /* in  [G]; the same */
+  const float* limits;                              /* in  [E]; only with activation.limit_per_expert */
+  const float* global_scale;                        /* in  [1]; only with the schemes tensor and nvfp4 */
+  const void* inputs[MOEGEN_ACTIVATION_MAX_INPUTS]; /* in  named inputs of experts.up_epilogue */
+  int64_t num_rows;                                 /* R, an upper bound */
+  int64_t num_groups;                               /* G */
+  int64_t scales_stride;                            /* as above */
+} moegen_activation_args;
+
+typedef struct moegen_quantize_args {
+  void* rows;                /* out [R, W] codes; two a byte with mxfp4 and nvfp4 */
+  void* scales;              /* out scales; null with the scheme tensor */
+  const void* x;             /* in  [R, W] */
+  const uint32_t* row_count; /* in  [1] rows in use; null: all */
+  const float* global_scale; /* in  [1]; only with the schemes tensor and nvfp4 */
+  int64_t num_rows;          /* R, an upper bound */
+  int64_t scales_stride;     /* as above */
+} moegen_quantize_args;
+
 #define MOEGEN_FINALIZE_MAX_INPUTS 8
 
 typedef struct moegen_finalize_args {

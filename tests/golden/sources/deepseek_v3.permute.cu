@@ -1493,14 +1493,16 @@ MOEGEN_DEVICE void scatter_weighted(const Args& args, const RowOutput& output, u
 #pragma unroll 1
   for (uint32_t slot = slots.first; slot < slots.end; ++slot) {
     const uint64_t pair = token * P::num_slots + slot;
-    const uint32_t row = has_token ? args.restore[pair] : kNone;
-    const bool has_row = row != kNone;
-    const float factor = has_row ? to_float(static_cast<const typename P::weight_dtype*>(args.weights)[pair]) : 0.0f;
+    const uint32_t row = has_token ? args.restore[pair] : kNone;  // the token is read meanwhile
+    const float factor =
+        row != kNone ? to_float(static_cast<const typename P::weight_dtype*>(args.weights)[pair]) : 0.0f;
     const auto source = [&](uint32_t vector, float(&value)[P::vector]) {
       read_token<P>(args, token, vector, factor, value);
     };
-    const auto sink = [&](uint32_t vector, const Encoded& encoded) { store_encoded<P>(output, row, vector, encoded); };
-    encode_row<P>(output, has_row, slice, source, sink, slot % 2);
+    const auto sink = [&](uint32_t vector, const Encoded& encoded) {
+      if (row != kNone) store_encoded<P>(output, row, vector, encoded);
+    };
+    encode_row<P>(output, has_token, slice, source, sink, slot % 2);
   }
 }
 

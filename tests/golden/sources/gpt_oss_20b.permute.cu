@@ -1493,14 +1493,16 @@ MOEGEN_DEVICE void scatter_weighted(const Args& args, const RowOutput& output, u
 #pragma unroll 1
   for (uint32_t slot = slots.first; slot < slots.end; ++slot) {
     const uint64_t pair = token * P::num_slots + slot;
-    const uint32_t row = has_token ? args.restore[pair] : kNone;
-    const bool has_row = row != kNone;
-    const float factor = has_row ? to_float(static_cast<const typename P::weight_dtype*>(args.weights)[pair]) : 0.0f;
+    const uint32_t row = has_token ? args.restore[pair] : kNone;  // the token is read meanwhile
+    const float factor =
+        row != kNone ? to_float(static_cast<const typename P::weight_dtype*>(args.weights)[pair]) : 0.0f;
     const auto source = [&](uint32_t vector, float(&value)[P::vector]) {
       read_token<P>(args, token, vector, factor, value);
     };
-    const auto sink = [&](uint32_t vector, const Encoded& encoded) { store_encoded<P>(output, row, vector, encoded); };
-    encode_row<P>(output, has_row, slice, source, sink, slot % 2);
+    const auto sink = [&](uint32_t vector, const Encoded& encoded) {
+      if (row != kNone) store_encoded<P>(output, row, vector, encoded);
+    };
+    encode_row<P>(output, has_token, slice, source, sink, slot % 2);
   }
 }
 
@@ -1590,10 +1592,10 @@ struct Params {
   using output_dtype = bfloat16;  // config: /dtypes/activation
   enum : bool { column_scales = false };  // default: /quantization/scale_layout
   enum : uint32_t { vector = 8 };  // derived: elements that become 16 bytes
-  enum : uint32_t { vectors = 1 };  // derived: vectors of a thread in a row
-  enum : uint32_t { team = 192 };  // derived: threads of a row, or of a slice of it
+  enum : uint32_t { vectors = 2 };  // derived: vectors of a thread in a row
+  enum : uint32_t { team = 180 };  // derived: threads of a row, or of a slice of it
   enum : uint32_t { rows_per_block = 1 };  // derived: teams of a block
-  enum : uint32_t { blocks_per_row = 2 };  // derived: slices that cover a row
+  enum : uint32_t { blocks_per_row = 1 };  // derived: slices that cover a row
   enum : bool { row_kept = true };  // derived: registers hold what a team reads
   enum : uint32_t { num_slots = 4 };  // derived: top_k and the router's shared slots
   enum : bool { weights_on_input = false };  // default: /experts/weights_on_input
