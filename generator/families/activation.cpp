@@ -18,7 +18,6 @@ using activation::Args;
 static_assert(int{activation::kMaxInputs} == kMaxExpressionInputs, "the argument struct holds what a config may name");
 
 constexpr int kLaunchAbi = 1;
-constexpr std::int64_t kVectors = 2;  // of a thread, where one is 32 bytes read: both are in flight at once
 constexpr std::string_view kEpilogue = "/experts/up_epilogue";
 
 enum Constant { kByExpert = RowConstants::kFirstOwn, kLimits, kNumInputs };
@@ -30,7 +29,7 @@ bool by_expert(const ConfigFields& fields) {
 
 RowFormat format_of(const ConfigFields& fields) {
   const Scheme scheme = quantises_where_produced(fields) ? fields.quantization.scheme : Scheme::none;
-  return {fields.intermediate, scheme, fields.dtypes.activation};
+  return {fields.intermediate, scheme, fields.dtypes.activation, fields.activation.gated};
 }
 
 void add_epilogue(PlanBuilder& plan, const ConfigFields& fields) {
@@ -49,7 +48,7 @@ Plan plan(const Config& config, std::string_view kernel, const Arch& arch) {
   PlanBuilder builder(config, kernel, arch);
   const ConfigFields& fields = config.fields();
   const RowFormat format = format_of(fields);
-  const RowShape shape = choose_row_shape(format, by_expert(fields), fields.activation.gated ? 1 : kVectors);
+  const RowShape shape = choose_row_shape(format, by_expert(fields), 1);
   add_rows(builder, fields, format, shape, "/intermediate");
   add_activation(builder, fields);
   builder.field("interleaved", fields.activation.gate_layout == GateLayout::interleaved, "/activation/gate_layout");

@@ -86,11 +86,12 @@ std::int64_t token_blocks(const LaunchConstants& values, std::int64_t num_tokens
   return (num_tokens + per_block - 1) / per_block * values[RowConstants::kBlocksPerRow];
 }
 
-// Blocks among which the slots of a token are dealt: as many as a device with few tokens has room for, or where each
-// would have to quantise the token again, one a multiprocessor.
+// Blocks among which the slots of a token are dealt: as many as a device with few tokens has room for. Where each would
+// quantise the token again, that pays for a token or two only.
 std::int64_t parts_of_token(const LaunchConstants& values, const LaunchDevice& device, std::int64_t blocks) noexcept {
-  const std::int64_t per_sm = values[kQuantised] != 0 ? 1 : values[RowConstants::kBlocksPerSm] / kRowWaves;
-  return std::clamp<std::int64_t>(per_sm * device.num_sms / blocks, 1, values[kSlots]);
+  if (values[kQuantised] != 0) return blocks * 32 <= device.num_sms ? values[kSlots] : 1;
+  const std::int64_t room = values[RowConstants::kResidentBlocks] * device.num_sms;
+  return std::clamp<std::int64_t>(room / blocks, 1, values[kSlots]);
 }
 
 Launch launch(const LaunchConstants& values, const LaunchDevice& device, const void* raw) noexcept {

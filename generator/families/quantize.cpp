@@ -14,7 +14,6 @@ namespace {
 using quantize::Args;
 
 constexpr int kLaunchAbi = 1;
-constexpr std::int64_t kVectors = 2;  // of a thread, where one is 32 bytes read: both are in flight at once
 
 std::vector<std::string> kernels(const Config& config) {
   if (!quantises_rows(config->quantization.scheme)) return {};
@@ -34,7 +33,7 @@ std::string_view width_pointer(const ConfigFields& fields, std::string_view kern
 Plan plan(const Config& config, std::string_view kernel, const Arch& arch) {
   PlanBuilder builder(config, kernel, arch);
   const RowFormat format = format_of(config.fields(), kernel);
-  const RowShape shape = choose_row_shape(format, false, kVectors);
+  const RowShape shape = choose_row_shape(format, false, 1);
   add_rows(builder, config.fields(), format, shape, width_pointer(config.fields(), kernel));
   builder.entry(rows_entry("moegen_quantize", shape, arch));
   return std::move(builder).finish<Args>(kLaunchAbi);

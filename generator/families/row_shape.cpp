@@ -17,8 +17,9 @@ constexpr std::int64_t kWarpSize = 32;
 constexpr std::int64_t kBlock = 256;  // threads of a block that holds several rows, or a slice of one
 constexpr std::int64_t kNarrow =
     128;  // and of one whose rows are narrow: few rows then spread over more multiprocessors
-constexpr std::int64_t kMostTeam = 256;  // of a whole row: small blocks wait for their barriers at different times
-constexpr std::int64_t kMostRead = 64;   // bytes of one vector: then it is enough in flight by itself
+constexpr std::int64_t kMostTeam = 128;  // of a whole row: small blocks wait for their barriers at different times
+constexpr std::int64_t kFewWaves = 4;    // of blocks that read 32 bytes a thread at a time: a loop saves their starts
+constexpr std::int64_t kManyWaves = 32;  // and of others: then an uneven last wave costs little (docs/kernels.md)
 constexpr std::int64_t kMostKept = 4;    // vectors of a thread that a whole row is kept in: 64 registers of floats
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -37,7 +38,7 @@ std::int64_t lanes_of(Scheme scheme, std::int64_t vector) {
   return scheme == Scheme::mxfp8 ? 32 / vector : 1;
 }
 
-// A whole row is one team's: 256 threads at most, then more vectors a thread, and a row that is wider still is read
+// A whole row is one team's: 128 threads at most, then more vectors a thread, and a row that is wider still is read
 // twice. Two vectors of a narrow row fit one warp, which needs no barrier.
 void shape_whole_row(RowShape& shape, std::int64_t vectors) {
   if (vectors <= 2 * kWarpSize) {
@@ -100,13 +101,13 @@ std::int64_t scale_bytes(const Plan& plan) {
 RowShape choose_row_shape(const RowFormat& format, bool whole_warps, std::int64_t most_vectors) {
   RowShape shape;
   shape.vector = 128 / bits(output_dtype(format));
-  if (shape.vector * bits(format.dtype) / 8 >= kMostRead) most_vectors = 1;
   const std::int64_t vectors = divide_up(format.width, shape.vector);
   if (format.scheme == Scheme::rowwise)
     shape_whole_row(shape, vectors);
   else
     shape_slices(shape, vectors, whole_warps ? kWarpSize : lanes_of(format.scheme, shape.vector), most_vectors);
   shape.threads = static_cast<int>(round_up(shape.team * shape.rows_per_block, kWarpSize));
+  shape.waves = format.paired || format.scheme == Scheme::rowwise ? kManyWaves : kFewWaves;
   return shape;
 }
 
@@ -129,6 +130,7 @@ void add_rows(PlanBuilder& plan, const ConfigFields& fields, const RowFormat& fo
   plan.derived("team", shape.team, "threads of a row, or of a slice of it");
   plan.derived("rows_per_block", shape.rows_per_block, "teams of a block");
   plan.derived("blocks_per_row", shape.blocks_per_row, "slices that cover a row");
+  plan.host("waves", shape.waves, "blocks of a grid at most, in times of what a device holds");
   plan.derived("row_kept", shape.row_kept,
                shape.row_kept ? "registers hold what a team reads" : "the row is too wide for registers");
 }
@@ -146,7 +148,8 @@ EntryPlan rows_entry(std::string_view name, const RowShape& shape, const Arch& a
 void set_row_constants(LaunchConstants& values, const Plan& plan) {
   values[RowConstants::kRowsPerBlock] = plan.integer("rows_per_block");
   values[RowConstants::kBlocksPerRow] = plan.integer("blocks_per_row");
-  values[RowConstants::kBlocksPerSm] = kRowWaves * plan.arch.max_threads_per_sm / plan.entries.front().threads;
+  values[RowConstants::kResidentBlocks] = plan.arch.max_threads_per_sm / plan.entries.front().threads;
+  values[RowConstants::kBlocksPerSm] = plan.integer("waves") * values[RowConstants::kResidentBlocks];
   values[RowConstants::kScaleBytes] = scale_bytes(plan);
   values[RowConstants::kColumnScales] = plan.boolean("column_scales") ? 1 : 0;
   const std::string& scheme = plan.text("scheme_kind");

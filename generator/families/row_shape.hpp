@@ -15,14 +15,12 @@ namespace moegen {
 /// Most rows of one launch: row numbers are 32-bit on the device.
 inline constexpr std::int64_t kMaxRows = (std::int64_t{1} << 31) - 1;
 
-/// Waves of blocks that a grid of rows has at most: enough to even out their ends.
-inline constexpr std::int64_t kRowWaves = 32;
-
 /// What a kernel stores.
 struct RowFormat {
   std::int64_t width = 0;         ///< elements of a row
   Scheme scheme = Scheme::none;   ///< none: rows keep `dtype`
   Dtype dtype = Dtype::bfloat16;  ///< of what is read, and of what is stored unquantised
+  bool paired = false;            ///< two rows are read for one that is stored: gate and up
 };
 
 /// The decisions of rows.cuh.
@@ -33,6 +31,7 @@ struct RowShape {
   std::int64_t rows_per_block = 1, blocks_per_row = 1;
   bool row_kept = true;
   int threads = 0;
+  std::int64_t waves = 0;  ///< of blocks that a grid has at most
 };
 
 /// `whole_warps`: teams must be whole warps. `most_vectors`: vectors that a thread may take of a wide row.
@@ -47,7 +46,16 @@ EntryPlan rows_entry(std::string_view name, const RowShape& shape, const Arch& a
 
 /// Slots of LaunchConstants that the checks below and grids read; a family's own begin at kFirstOwn.
 struct RowConstants {
-  enum : int { kRowsPerBlock, kBlocksPerRow, kBlocksPerSm, kScaleBytes, kColumnScales, kGlobalScale, kFirstOwn };
+  enum : int {
+    kRowsPerBlock,
+    kBlocksPerRow,
+    kBlocksPerSm,
+    kResidentBlocks,
+    kScaleBytes,
+    kColumnScales,
+    kGlobalScale,
+    kFirstOwn
+  };
 };
 
 void set_row_constants(LaunchConstants& values, const Plan& plan);

@@ -1441,9 +1441,9 @@ struct Params {
   static MOEGEN_DEVICE constexpr float floor() { return 1e-10f; }  // default: /quantization/floor
   enum : bool { column_scales = false };  // default: /quantization/scale_layout
   enum : uint32_t { vector = 16 };  // derived: elements that become 16 bytes
-  enum : uint32_t { vectors = 2 };  // derived: vectors of a thread in a row
-  enum : uint32_t { team = 64 };  // derived: threads of a row, or of a slice of it
-  enum : uint32_t { rows_per_block = 2 };  // derived: teams of a block
+  enum : uint32_t { vectors = 1 };  // derived: vectors of a thread in a row
+  enum : uint32_t { team = 128 };  // derived: threads of a row, or of a slice of it
+  enum : uint32_t { rows_per_block = 1 };  // derived: teams of a block
   enum : uint32_t { blocks_per_row = 1 };  // derived: slices that cover a row
   enum : bool { row_kept = true };  // derived: registers hold what a team reads
 };

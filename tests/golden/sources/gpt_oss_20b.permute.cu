@@ -1491,7 +1491,7 @@ template <class P>
 MOEGEN_DEVICE void scatter_weighted(const Args& args, const RowOutput& output, uint64_t token, bool has_token,
                                     const Slots& slots, uint32_t slice) {
 #pragma unroll 1
-  for (uint32_t slot = slots.first; slot < slots.end; ++slot) {
+  for (uint32_t slot = slots.first; slot < (P::num_slots == 1 ? 1 : slots.end); ++slot) {
     const uint64_t pair = token * P::num_slots + slot;
     const uint32_t row = has_token ? args.restore[pair] : kNone;  // the token is read meanwhile
     const float factor =
@@ -1546,13 +1546,21 @@ MOEGEN_DEVICE void clear_padding(const Args& args, const RowOutput& output, uint
   }
 }
 
+/// The slots of part `part` of the blocks.
+template <class P>
+MOEGEN_DEVICE Slots slots_of(uint32_t part, uint32_t token_blocks) {
+  if constexpr (P::num_slots == 1) return {0, 1};
+  const uint32_t num_parts = (num_blocks() - P::pad_blocks) / token_blocks;
+  const uint32_t share = ceil_div<uint32_t>(P::num_slots, num_parts);
+  return {part * share, min_of<uint32_t>((part + 1) * share, P::num_slots)};
+}
+
 /// Tokens of this block: blocks below `token_blocks` have all tokens once, and so on for each part of their slots.
 template <class P>
 MOEGEN_DEVICE void scatter(const Args& args, const RowOutput& output, uint32_t token_blocks) {
-  const uint32_t part = block_index() / token_blocks, unit = block_index() - part * token_blocks;
-  const uint32_t num_parts = (num_blocks() - P::pad_blocks) / token_blocks;
-  const uint32_t share = ceil_div<uint32_t>(P::num_slots, num_parts);
-  const Slots slots = {part * share, min_of<uint32_t>((part + 1) * share, P::num_slots)};
+  const uint32_t part = P::num_slots == 1 ? 0 : block_index() / token_blocks;
+  const uint32_t unit = block_index() - part * token_blocks;
+  const Slots slots = slots_of<P>(part, token_blocks);
   const uint32_t slice = unit % P::blocks_per_row, in_block = row_in_block<P>();
   const uint64_t token = uint64_t{unit / P::blocks_per_row} * P::rows_per_block + in_block;
   const bool has_token = in_block < P::rows_per_block && token < static_cast<uint64_t>(args.num_tokens);
