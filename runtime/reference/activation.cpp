@@ -89,7 +89,8 @@ Bounded activate(const ActivationConfig& config, Bounded gate, Bounded up, std::
   if (!config.gated) return rounded(first);
   if (limit) up.value = within(up.value, *limit);
   const Bounded second = factor(config, up);
-  const double error = first.error * (std::abs(second.value) + second.error) + std::abs(first.value) * second.error;
+  const double error =
+      (first.error + kSmallest) * (std::abs(second.value) + second.error) + std::abs(first.value) * second.error;
   return rounded({first.value * second.value, error});
 }
 
