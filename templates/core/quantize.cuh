@@ -188,7 +188,8 @@ MOEGEN_DEVICE uint32_t quantize_mxfp4(const float (&value)[32], uint32_t (&word)
   return 0xFF;
 }
 
-/// The e4m3 scale and the e2m1 codes of a group of 16, which begins at `First` of `value`.
+/// The e4m3 scale and the e2m1 codes of a group of 16, which begins at `First` of `value`. A factor of 2^-80 to 2^80
+/// leaves every divisor where RefinedMagnitude is exact.
 template <uint32_t First, uint32_t Count>
 MOEGEN_DEVICE uint32_t quantize_nvfp4(const float (&value)[Count], float global, uint32_t& low, uint32_t& high) {
   float group[16];
@@ -198,14 +199,9 @@ MOEGEN_DEVICE uint32_t quantize_nvfp4(const float (&value)[Count], float global,
   // Products below what scale_of takes have a scale of 0 in any case.
   const uint32_t scale = pack_e4m3(scale_of<6>(math::min(global * magnitude.largest, kLargestFloat)), 0.0f) & 0xFF;
   const float divisor = math::divide(unpack_e4m3(scale).low, global);
-  if (refinable(divisor)) {
-    const RefinedMagnitude by(divisor);
-    low = encode_e2m1<0>(group, by);
-    high = encode_e2m1<8>(group, by);
-  } else {
-    low = encode_e2m1<0>(group, Divided{divisor});
-    high = encode_e2m1<8>(group, Divided{divisor});
-  }
+  const RefinedMagnitude by(divisor);
+  low = encode_e2m1<0>(group, by);
+  high = encode_e2m1<8>(group, by);
   if (scale == 0) low = high = 0;
   if (magnitude.nan) low = high = kCodesOfNan;
   return magnitude.nan ? 0x7F : scale;

@@ -55,6 +55,10 @@ namespace kinds {
 struct none {
   enum : bool { whole_row = false };
   template <class P>
+  static MOEGEN_DEVICE uint32_t scale_of_zeros() {
+    return 0;
+  }
+  template <class P>
   static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput&) {
     return {pack_elements<typename P::output_dtype>(value), 0};
   }
@@ -65,6 +69,10 @@ struct none {
 /// e4m3 under one scale that comes with the launch. A scale that Refined cannot take is divided by.
 struct tensor {
   enum : bool { whole_row = false };
+  template <class P>
+  static MOEGEN_DEVICE uint32_t scale_of_zeros() {
+    return 0;
+  }
   template <class P>
   static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput& output) {
     const float scale = *output.global_scale;
@@ -83,6 +91,10 @@ struct tensor {
 struct rowwise {
   enum : bool { whole_row = true };
   template <class P>
+  static MOEGEN_DEVICE uint32_t scale_of_zeros() {
+    return float_bits(scale_of<448>(P::floor()));
+  }
+  template <class P>
   static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float largest, const RowOutput&) {
     Encoded encoded;
     encoded.scale = float_bits(quantize_float32<P>(value, largest, encoded.codes.word));
@@ -99,6 +111,11 @@ struct rowwise {
 /// column_scales; float32 or e8m0.
 struct block128 {
   enum : bool { whole_row = false };
+  template <class P>
+  static MOEGEN_DEVICE uint32_t scale_of_zeros() {
+    const float scale = scale_of<448>(P::floor());
+    return sizeof(typename P::scale_dtype) == 4 ? float_bits(scale) : round_up_to_e8m0(scale);
+  }
   template <class P>
   static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput&) {
     const float largest = lanes_max<128 / P::vector>(finite_magnitude(value).largest);
@@ -127,6 +144,10 @@ struct block128 {
 struct mxfp8 {
   enum : bool { whole_row = false };
   template <class P>
+  static MOEGEN_DEVICE uint32_t scale_of_zeros() {
+    return round_up_to_e8m0(scale_of<448>(P::floor()));
+  }
+  template <class P>
   static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput&) {
     const float largest = lanes_max<32 / P::vector>(finite_magnitude(value).largest);
     Encoded encoded;
@@ -146,6 +167,10 @@ struct mxfp8 {
 struct mxfp4 {
   enum : bool { whole_row = false };
   template <class P>
+  static MOEGEN_DEVICE uint32_t scale_of_zeros() {
+    return round_up_to_e8m0(scale_of<6>(P::floor()));
+  }
+  template <class P>
   static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput&) {
     static_assert(P::vector == 32);
     Encoded encoded;
@@ -162,6 +187,10 @@ struct mxfp4 {
 /// Two e2m1 a byte, an e4m3 scale for each 16 columns, all under one float32 factor: scales [R, width / 16].
 struct nvfp4 {
   enum : bool { whole_row = false };
+  template <class P>
+  static MOEGEN_DEVICE uint32_t scale_of_zeros() {
+    return 0;
+  }
   template <class P>
   static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput& output) {
     static_assert(P::vector == 32);

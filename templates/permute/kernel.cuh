@@ -5,7 +5,7 @@
 // every slot that has one (restore), so that a token is read and quantised once however many experts it goes to; where
 // there are few tokens, several blocks share the slots of each. With weights on the input each slot has values of its
 // own and is encoded by itself. The last `pad_blocks`, one for each `pads_per_block` rows that may pad a group, write
-// zeros to those that order says are padding; one slice a team at a time.
+// zeros to those that order says are padding.
 //
 // Roles, shared memory and barriers: core/rows.cuh.
 #pragma once
@@ -108,43 +108,28 @@ MOEGEN_DEVICE void scatter_weighted(const Args& args, const RowOutput& output, u
   }
 }
 
-/// Zeros in row `row`.
+/// Zeros in row `row`, by its team: codes of 0 under the scale of a group of zeros.
 template <class P>
-MOEGEN_DEVICE void clear_row(const RowOutput& output, uint64_t row, bool has_row, uint32_t slice, uint32_t parity) {
-  const auto source = [](uint32_t, float(&value)[P::vector]) {
-#pragma unroll
-    for (uint32_t i = 0; i < P::vector; ++i) value[i] = 0.0f;
-  };
-  const auto sink = [&](uint32_t vector, const Encoded& encoded) { store_encoded<P>(output, row, vector, encoded); };
-  encode_row<P>(output, has_row, slice, source, sink, parity);
-}
-
-/// Row `distance` before the end of a group: padding is at the end, and order says where it begins. True if this block
-/// had one.
-template <class P>
-MOEGEN_DEVICE bool clear_if_padding(const Args& args, const RowOutput& output, uint32_t group, uint32_t distance,
-                                    uint32_t parity) {
-  const uint32_t begin = args.expert_start_indices[group], end = args.expert_start_indices[group + 1];
-  const bool in_group = distance < P::pad_rows_to && begin + distance <= end;
-  const bool padding = in_group && args.order[end - distance] == kNone;
-  if (P::rows_per_block == 1 && !padding) return false;  // the same for all threads
+MOEGEN_DEVICE void clear_row(const RowOutput& output, uint64_t row) {
+  const Encoded zeros = {{}, P::scheme_kind::template scale_of_zeros<P>()};
 #pragma unroll 1
-  for (uint32_t slice = 0; slice < P::blocks_per_row; ++slice)
-    clear_row<P>(output, end - distance, padding, slice, parity);
-  return true;
+  for (uint32_t vector = index_in_team<P>(); vector < kVectorsOfRow<P>; vector += P::team)
+    store_encoded<P>(output, row, vector, zeros);
 }
 
-/// Padding rows of one block: `pads_per_block` distances of one group, a team each.
+/// Padding rows of one block: `pads_per_block` distances from the end of one group, a team each. Padding is at the end,
+/// and order says where it begins.
 template <class P>
 MOEGEN_DEVICE void clear_padding(const Args& args, const RowOutput& output, uint32_t block) {
   constexpr uint32_t kBlocksPerGroup = ceil_div<uint32_t>(P::pad_rows_to - 1, P::pads_per_block);
   const uint32_t group = block / kBlocksPerGroup, first = block % kBlocksPerGroup * P::pads_per_block + 1;
-  uint32_t parity = 0;
+  const uint32_t begin = args.expert_start_indices[group], end = args.expert_start_indices[group + 1];
+  if (row_in_block<P>() >= P::rows_per_block) return;
 #pragma unroll 1
   for (uint32_t i = 0; i < P::pads_per_block; i += P::rows_per_block) {
-    const bool in_team = row_in_block<P>() < P::rows_per_block;
-    const uint32_t distance = in_team ? first + i + row_in_block<P>() : P::pad_rows_to;
-    if (clear_if_padding<P>(args, output, group, distance, parity)) parity ^= 1;
+    const uint32_t distance = first + i + row_in_block<P>();
+    const bool in_group = distance < P::pad_rows_to && begin + distance <= end;
+    if (in_group && args.order[end - distance] == kNone) clear_row<P>(output, end - distance);
   }
 }
 

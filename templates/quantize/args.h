@@ -21,7 +21,7 @@ struct Args {
   const void* x;  ///< in  [R, W] dtypes.activation
   const uint32_t*
       row_count;  ///< in  [1] rows in use, as expert_start_indices[E] of create_indices; null: all of num_rows
-  const float* global_scale;  ///< in  [1] tensor: the scale. nvfp4: the factor of all scales. Else null
+  const float* global_scale;  ///< in  [1] tensor: the scale. nvfp4: the factor of all scales, 2^-80 to 2^80. Else null
   int64_t num_rows;           ///< R, an upper bound; 0 is legal and launches nothing
   /// Elements between two blocks of columns in scales of scale_layout column; at least num_rows, a multiple of 16
   /// bytes. 0: num_rows rounded up to 16 bytes. Else ignored.

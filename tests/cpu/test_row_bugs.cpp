@@ -92,8 +92,7 @@ const std::vector<Edit>& edits() {
       {"the pair that has no row is written", "permute/kernel.cuh", "if (targets.row[slot] != kNone) store_encoded",
        "store_encoded", "permute", 3, 160, true},
       {"padding rows are left as they are", "permute/kernel.cuh",
-       "const bool padding = in_group && args.order[end - distance] == kNone;", "const bool padding = false;",
-       "permute", 3},
+       "if (in_group && args.order[end - distance] == kNone) clear_row", "if (false) clear_row", "permute", 3},
   };
   return all;
 }

@@ -1162,7 +1162,8 @@ MOEGEN_DEVICE uint32_t quantize_mxfp4(const float (&value)[32], uint32_t (&word)
   return 0xFF;
 }
 
-/// The e4m3 scale and the e2m1 codes of a group of 16, which begins at `First` of `value`.
+/// The e4m3 scale and the e2m1 codes of a group of 16, which begins at `First` of `value`. A factor of 2^-80 to 2^80
+/// leaves every divisor where RefinedMagnitude is exact.
 template <uint32_t First, uint32_t Count>
 MOEGEN_DEVICE uint32_t quantize_nvfp4(const float (&value)[Count], float global, uint32_t& low, uint32_t& high) {
   float group[16];
@@ -1172,14 +1173,9 @@ MOEGEN_DEVICE uint32_t quantize_nvfp4(const float (&value)[Count], float global,
   // Products below what scale_of takes have a scale of 0 in any case.
   const uint32_t scale = pack_e4m3(scale_of<6>(math::min(global * magnitude.largest, kLargestFloat)), 0.0f) & 0xFF;
   const float divisor = math::divide(unpack_e4m3(scale).low, global);
-  if (refinable(divisor)) {
-    const RefinedMagnitude by(divisor);
-    low = encode_e2m1<0>(group, by);
-    high = encode_e2m1<8>(group, by);
-  } else {
-    low = encode_e2m1<0>(group, Divided{divisor});
-    high = encode_e2m1<8>(group, Divided{divisor});
-  }
+  const RefinedMagnitude by(divisor);
+  low = encode_e2m1<0>(group, by);
+  high = encode_e2m1<8>(group, by);
   if (scale == 0) low = high = 0;
   if (magnitude.nan) low = high = kCodesOfNan;
   return magnitude.nan ? 0x7F : scale;
@@ -1325,6 +1321,10 @@ namespace kinds {
 struct none {
   enum : bool { whole_row = false };
   template <class P>
+  static MOEGEN_DEVICE uint32_t scale_of_zeros() {
+    return 0;
+  }
+  template <class P>
   static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput&) {
     return {pack_elements<typename P::output_dtype>(value), 0};
   }
@@ -1335,6 +1335,10 @@ struct none {
 /// e4m3 under one scale that comes with the launch. A scale that Refined cannot take is divided by.
 struct tensor {
   enum : bool { whole_row = false };
+  template <class P>
+  static MOEGEN_DEVICE uint32_t scale_of_zeros() {
+    return 0;
+  }
   template <class P>
   static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput& output) {
     const float scale = *output.global_scale;
@@ -1353,6 +1357,10 @@ struct tensor {
 struct rowwise {
   enum : bool { whole_row = true };
   template <class P>
+  static MOEGEN_DEVICE uint32_t scale_of_zeros() {
+    return float_bits(scale_of<448>(P::floor()));
+  }
+  template <class P>
   static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float largest, const RowOutput&) {
     Encoded encoded;
     encoded.scale = float_bits(quantize_float32<P>(value, largest, encoded.codes.word));
@@ -1369,6 +1377,11 @@ struct rowwise {
 /// column_scales; float32 or e8m0.
 struct block128 {
   enum : bool { whole_row = false };
+  template <class P>
+  static MOEGEN_DEVICE uint32_t scale_of_zeros() {
+    const float scale = scale_of<448>(P::floor());
+    return sizeof(typename P::scale_dtype) == 4 ? float_bits(scale) : round_up_to_e8m0(scale);
+  }
   template <class P>
   static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput&) {
     const float largest = lanes_max<128 / P::vector>(finite_magnitude(value).largest);
@@ -1397,6 +1410,10 @@ struct block128 {
 struct mxfp8 {
   enum : bool { whole_row = false };
   template <class P>
+  static MOEGEN_DEVICE uint32_t scale_of_zeros() {
+    return round_up_to_e8m0(scale_of<448>(P::floor()));
+  }
+  template <class P>
   static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput&) {
     const float largest = lanes_max<32 / P::vector>(finite_magnitude(value).largest);
     Encoded encoded;
@@ -1416,6 +1433,10 @@ struct mxfp8 {
 struct mxfp4 {
   enum : bool { whole_row = false };
   template <class P>
+  static MOEGEN_DEVICE uint32_t scale_of_zeros() {
+    return round_up_to_e8m0(scale_of<6>(P::floor()));
+  }
+  template <class P>
   static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput&) {
     static_assert(P::vector == 32);
     Encoded encoded;
@@ -1432,6 +1453,10 @@ struct mxfp4 {
 /// Two e2m1 a byte, an e4m3 scale for each 16 columns, all under one float32 factor: scales [R, width / 16].
 struct nvfp4 {
   enum : bool { whole_row = false };
+  template <class P>
+  static MOEGEN_DEVICE uint32_t scale_of_zeros() {
+    return 0;
+  }
   template <class P>
   static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput& output) {
     static_assert(P::vector == 32);

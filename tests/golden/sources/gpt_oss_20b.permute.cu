@@ -954,7 +954,8 @@ MOEGEN_DEVICE uint32_t quantize_mxfp4(const float (&value)[32], uint32_t (&word)
   return 0xFF;
 }
 
-/// The e4m3 scale and the e2m1 codes of a group of 16, which begins at `First` of `value`.
+/// The e4m3 scale and the e2m1 codes of a group of 16, which begins at `First` of `value`. A factor of 2^-80 to 2^80
+/// leaves every divisor where RefinedMagnitude is exact.
 template <uint32_t First, uint32_t Count>
 MOEGEN_DEVICE uint32_t quantize_nvfp4(const float (&value)[Count], float global, uint32_t& low, uint32_t& high) {
   float group[16];
@@ -964,14 +965,9 @@ MOEGEN_DEVICE uint32_t quantize_nvfp4(const float (&value)[Count], float global,
   // Products below what scale_of takes have a scale of 0 in any case.
   const uint32_t scale = pack_e4m3(scale_of<6>(math::min(global * magnitude.largest, kLargestFloat)), 0.0f) & 0xFF;
   const float divisor = math::divide(unpack_e4m3(scale).low, global);
-  if (refinable(divisor)) {
-    const RefinedMagnitude by(divisor);
-    low = encode_e2m1<0>(group, by);
-    high = encode_e2m1<8>(group, by);
-  } else {
-    low = encode_e2m1<0>(group, Divided{divisor});
-    high = encode_e2m1<8>(group, Divided{divisor});
-  }
+  const RefinedMagnitude by(divisor);
+  low = encode_e2m1<0>(group, by);
+  high = encode_e2m1<8>(group, by);
   if (scale == 0) low = high = 0;
   if (magnitude.nan) low = high = kCodesOfNan;
   return magnitude.nan ? 0x7F : scale;
@@ -1117,6 +1113,10 @@ namespace kinds {
 struct none {
   enum : bool { whole_row = false };
   template <class P>
+  static MOEGEN_DEVICE uint32_t scale_of_zeros() {
+    return 0;
+  }
+  template <class P>
   static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput&) {
     return {pack_elements<typename P::output_dtype>(value), 0};
   }
@@ -1127,6 +1127,10 @@ struct none {
 /// e4m3 under one scale that comes with the launch. A scale that Refined cannot take is divided by.
 struct tensor {
   enum : bool { whole_row = false };
+  template <class P>
+  static MOEGEN_DEVICE uint32_t scale_of_zeros() {
+    return 0;
+  }
   template <class P>
   static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput& output) {
     const float scale = *output.global_scale;
@@ -1145,6 +1149,10 @@ struct tensor {
 struct rowwise {
   enum : bool { whole_row = true };
   template <class P>
+  static MOEGEN_DEVICE uint32_t scale_of_zeros() {
+    return float_bits(scale_of<448>(P::floor()));
+  }
+  template <class P>
   static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float largest, const RowOutput&) {
     Encoded encoded;
     encoded.scale = float_bits(quantize_float32<P>(value, largest, encoded.codes.word));
@@ -1161,6 +1169,11 @@ struct rowwise {
 /// column_scales; float32 or e8m0.
 struct block128 {
   enum : bool { whole_row = false };
+  template <class P>
+  static MOEGEN_DEVICE uint32_t scale_of_zeros() {
+    const float scale = scale_of<448>(P::floor());
+    return sizeof(typename P::scale_dtype) == 4 ? float_bits(scale) : round_up_to_e8m0(scale);
+  }
   template <class P>
   static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput&) {
     const float largest = lanes_max<128 / P::vector>(finite_magnitude(value).largest);
@@ -1189,6 +1202,10 @@ struct block128 {
 struct mxfp8 {
   enum : bool { whole_row = false };
   template <class P>
+  static MOEGEN_DEVICE uint32_t scale_of_zeros() {
+    return round_up_to_e8m0(scale_of<448>(P::floor()));
+  }
+  template <class P>
   static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput&) {
     const float largest = lanes_max<32 / P::vector>(finite_magnitude(value).largest);
     Encoded encoded;
@@ -1208,6 +1225,10 @@ struct mxfp8 {
 struct mxfp4 {
   enum : bool { whole_row = false };
   template <class P>
+  static MOEGEN_DEVICE uint32_t scale_of_zeros() {
+    return round_up_to_e8m0(scale_of<6>(P::floor()));
+  }
+  template <class P>
   static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput&) {
     static_assert(P::vector == 32);
     Encoded encoded;
@@ -1224,6 +1245,10 @@ struct mxfp4 {
 /// Two e2m1 a byte, an e4m3 scale for each 16 columns, all under one float32 factor: scales [R, width / 16].
 struct nvfp4 {
   enum : bool { whole_row = false };
+  template <class P>
+  static MOEGEN_DEVICE uint32_t scale_of_zeros() {
+    return 0;
+  }
   template <class P>
   static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput& output) {
     static_assert(P::vector == 32);
@@ -1407,7 +1432,7 @@ struct Args {
 // every slot that has one (restore), so that a token is read and quantised once however many experts it goes to; where
 // there are few tokens, several blocks share the slots of each. With weights on the input each slot has values of its
 // own and is encoded by itself. The last `pad_blocks`, one for each `pads_per_block` rows that may pad a group, write
-// zeros to those that order says are padding; one slice a team at a time.
+// zeros to those that order says are padding.
 //
 // Roles, shared memory and barriers: core/rows.cuh.
 
@@ -1506,43 +1531,28 @@ MOEGEN_DEVICE void scatter_weighted(const Args& args, const RowOutput& output, u
   }
 }
 
-/// Zeros in row `row`.
+/// Zeros in row `row`, by its team: codes of 0 under the scale of a group of zeros.
 template <class P>
-MOEGEN_DEVICE void clear_row(const RowOutput& output, uint64_t row, bool has_row, uint32_t slice, uint32_t parity) {
-  const auto source = [](uint32_t, float(&value)[P::vector]) {
-#pragma unroll
-    for (uint32_t i = 0; i < P::vector; ++i) value[i] = 0.0f;
-  };
-  const auto sink = [&](uint32_t vector, const Encoded& encoded) { store_encoded<P>(output, row, vector, encoded); };
-  encode_row<P>(output, has_row, slice, source, sink, parity);
-}
-
-/// Row `distance` before the end of a group: padding is at the end, and order says where it begins. True if this block
-/// had one.
-template <class P>
-MOEGEN_DEVICE bool clear_if_padding(const Args& args, const RowOutput& output, uint32_t group, uint32_t distance,
-                                    uint32_t parity) {
-  const uint32_t begin = args.expert_start_indices[group], end = args.expert_start_indices[group + 1];
-  const bool in_group = distance < P::pad_rows_to && begin + distance <= end;
-  const bool padding = in_group && args.order[end - distance] == kNone;
-  if (P::rows_per_block == 1 && !padding) return false;  // the same for all threads
+MOEGEN_DEVICE void clear_row(const RowOutput& output, uint64_t row) {
+  const Encoded zeros = {{}, P::scheme_kind::template scale_of_zeros<P>()};
 #pragma unroll 1
-  for (uint32_t slice = 0; slice < P::blocks_per_row; ++slice)
-    clear_row<P>(output, end - distance, padding, slice, parity);
-  return true;
+  for (uint32_t vector = index_in_team<P>(); vector < kVectorsOfRow<P>; vector += P::team)
+    store_encoded<P>(output, row, vector, zeros);
 }
 
-/// Padding rows of one block: `pads_per_block` distances of one group, a team each.
+/// Padding rows of one block: `pads_per_block` distances from the end of one group, a team each. Padding is at the end,
+/// and order says where it begins.
 template <class P>
 MOEGEN_DEVICE void clear_padding(const Args& args, const RowOutput& output, uint32_t block) {
   constexpr uint32_t kBlocksPerGroup = ceil_div<uint32_t>(P::pad_rows_to - 1, P::pads_per_block);
   const uint32_t group = block / kBlocksPerGroup, first = block % kBlocksPerGroup * P::pads_per_block + 1;
-  uint32_t parity = 0;
+  const uint32_t begin = args.expert_start_indices[group], end = args.expert_start_indices[group + 1];
+  if (row_in_block<P>() >= P::rows_per_block) return;
 #pragma unroll 1
   for (uint32_t i = 0; i < P::pads_per_block; i += P::rows_per_block) {
-    const bool in_team = row_in_block<P>() < P::rows_per_block;
-    const uint32_t distance = in_team ? first + i + row_in_block<P>() : P::pad_rows_to;
-    if (clear_if_padding<P>(args, output, group, distance, parity)) parity ^= 1;
+    const uint32_t distance = first + i + row_in_block<P>();
+    const bool in_group = distance < P::pad_rows_to && begin + distance <= end;
+    if (in_group && args.order[end - distance] == kNone) clear_row<P>(output, end - distance);
   }
 }
 
