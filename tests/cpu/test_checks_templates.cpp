@@ -20,6 +20,7 @@
 #include "support/report_place.hpp"
 #include "verify/finalize_case.hpp"
 #include "verify/indices_case.hpp"
+#include "verify/router_case.hpp"
 
 namespace {
 
@@ -123,6 +124,35 @@ const std::vector<Edit>& finalize_edits() {
   return edits;
 }
 
+const std::vector<Edit>& router_edits() {
+  static const std::vector<Edit> edits = {
+      {.name = "no barrier of the warp before slots are read",
+       .file = "router/select.cuh",
+       .right = "  warp_sync();\n  return P::exact_packing",
+       .wrong = "  return P::exact_packing",
+       .finding = CpuFinding::race_shared,
+       .side = "taken_slots<P>()[round] = {largest, from}",
+       .other = "taken = taken_slots<P>()[lane]",
+       .size = 7},
+      {.name = "the last lane reads past the row",
+       .file = "router/place.cuh",
+       .right = "lane.value[i] = holds<P>(place, i) ? to_float(row[expert_at<P>(place, i)]) : 0.0f;",
+       .wrong = "lane.value[i] = to_float(row[expert_at<P>(place, i)]);",
+       .finding = CpuFinding::out_of_bounds,
+       .side = "lane.value[i] = to_float(row",
+       .size = 7,
+       .text = "'logits'"},
+      {.name = "teams without a token store",
+       .file = "router/kernel.cuh",
+       .right = "min_of(token, num_tokens - 1), token < num_tokens);",
+       .wrong = "token, true);",
+       .finding = CpuFinding::out_of_bounds,
+       .side = "logits_row<P>",
+       .size = 7},
+  };
+  return edits;
+}
+
 constexpr std::string_view kConfig = R"({"moegen": 1, "name": "seeded", "hidden": 512, "intermediate": 64,
     "num_experts": 200, "top_k": 6, "router": {"scoring": "softmax"}, "finalize": {"output": "float32"}})";
 
@@ -149,6 +179,14 @@ void run_indices(const Kernel& kernel, const Config& config, std::int64_t num_pa
 
 void run_finalize(const Kernel& kernel, const Config& config, std::int64_t num_tokens) {
   const auto wrong = verify::run_case(kernel, config, {num_tokens, verify::RowPattern::dropped, 5});
+  CHECK_MESSAGE(!wrong, wrong.value_or(""));
+}
+
+void run_router(const Kernel& kernel, const Config& config, std::int64_t num_tokens) {
+  verify::RouterCase router_case;
+  router_case.num_tokens = num_tokens;
+  router_case.logits = verify::LogitPattern::mixed;
+  const auto wrong = verify::run_case(kernel, config, router_case);
   CHECK_MESSAGE(!wrong, wrong.value_or(""));
 }
 
@@ -217,4 +255,19 @@ TEST_CASE("an edit of create_indices is found at its line") {
 
 TEST_CASE("an edit of finalize is found at its line") {
   for (const Edit& edit : finalize_edits()) check_edit(edit, "finalize", run_finalize);
+}
+
+TEST_CASE("router raises nothing") {
+  const Config config = Config::from_json(kConfig);
+  Engine engine = make_engine(test::templates());
+  const Kernel kernel = engine.get(config, "router");
+  for (std::uint64_t seed = 0; seed <= 8; ++seed) {
+    const Kernel scheduled = with_schedule(kernel, seed == 0 ? fair() : chaos(seed));
+    const auto reports = reports_of([&] { run_router(scheduled, config, 17); });
+    CHECK_MESSAGE(reports.empty(), "seed " << seed << ": " << test::text(reports));
+  }
+}
+
+TEST_CASE("an edit of router is found at its line") {
+  for (const Edit& edit : router_edits()) check_edit(edit, "router", run_router);
 }

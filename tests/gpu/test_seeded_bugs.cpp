@@ -13,6 +13,7 @@
 #include "support/edited_templates.hpp"
 #include "verify/finalize_case.hpp"
 #include "verify/indices_case.hpp"
+#include "verify/router_case.hpp"
 
 namespace {
 
@@ -58,6 +59,27 @@ constexpr std::array<Bug, 5> kFinalizeBugs = {{
 constexpr std::string_view kConfig = R"({"moegen": 1, "name": "seeded", "hidden": 2048, "intermediate": 64,
     "num_experts": 200, "top_k": 6, "router": {"scoring": "softmax"}, "finalize": {"output": "float32"}})";
 
+constexpr std::array<Bug, 7> kRouterBugs = {{
+    {"dropped groups stay in", "router/select.cuh",
+     "    list = make_list<P>(keys, place, bound);\n    if (dropped) list",
+     "    list = make_list<P>(keys, place, bound);\n    if (false) list"},
+    {"equal keys go to the higher lane", "router/select.cuh", "(equals & lanes_below()) == 0",
+     "(equals & ~lanes_below() & ~(1u << lane_index())) == 0"},
+    {"what packed keys cannot tell stays", "router/select.cuh",
+     "return (packed | P::index_mask) == (next_head | P::index_mask);", "return false;"},
+    {"rows are dense", "router/place.cuh", "static_cast<uint64_t>(args.row_stride)",
+     "static_cast<uint64_t>(P::num_experts)"},
+    {"the bias reaches the weights", "router/kernel.cuh", "  return order_of(key_of<P>(slot.logit, slot.score, bias));",
+     "  const_cast<Slot&>(slot).score += bias;\n  return order_of(key_of<P>(slot.logit, slot.score - bias, bias));"},
+    {"fillers have weights", "router/weights.cuh", "slot.expert != kNone && !slot.filler &&",
+     "slot.expert != kNone &&"},
+    {"scores underflow", "router/weights.cuh", "P::sigmoid ? -55.0f : -110.0f", "-1e30f"},
+}};
+
+constexpr std::string_view kRouterConfig = R"({"moegen": 1, "name": "seeded", "hidden": 64, "intermediate": 64,
+    "num_experts": 200, "top_k": 6, "router": {"scoring": "sigmoid", "bias": "float32", "num_groups": 8,
+    "top_groups": 3}})";
+
 Engine seeded_engine(const std::filesystem::path& directory) {
   EngineOptions options = EngineOptions::from_environment();
   options.cache_dir.clear();
@@ -78,11 +100,25 @@ bool finalize_caught(const Kernel& kernel, const Config& config) {
   return false;
 }
 
+bool router_caught(const Kernel& kernel, const Config& config) {
+  for (verify::LogitPattern logits : verify::all_logit_patterns())
+    for (verify::BiasPattern bias : verify::all_bias_patterns()) {
+      verify::RouterCase c;
+      c.num_tokens = 1000;
+      c.logits = logits;
+      c.bias = bias;
+      c.padding = 4;
+      if (verify::run_case(kernel, config, c)) return true;
+    }
+  return false;
+}
+
 }  // namespace
 
 TEST_CASE("every seeded bug has its place in the templates") {
   for (const Bug& bug : kIndicesBugs) test::EditedTemplates{bug};
   for (const Bug& bug : kFinalizeBugs) test::EditedTemplates{bug};
+  for (const Bug& bug : kRouterBugs) test::EditedTemplates{bug};
 }
 
 TEST_CASE("seeded bugs of create_indices are caught") {
@@ -109,4 +145,17 @@ TEST_CASE("seeded bugs of finalize are caught") {
   }
   Engine right = seeded_engine(test::templates());
   CHECK_FALSE(finalize_caught(right.get(config, "finalize"), config));
+}
+
+TEST_CASE("seeded bugs of router are caught") {
+  test::require_device();
+  const cuda::PrimaryContext context;
+  const Config config = Config::from_json(kRouterConfig);
+  for (const Bug& bug : kRouterBugs) {
+    const test::EditedTemplates seeded(bug);
+    Engine engine = seeded_engine(seeded.path());
+    CHECK_MESSAGE(router_caught(engine.get(config, "router"), config), bug.name);
+  }
+  Engine right = seeded_engine(test::templates());
+  CHECK_FALSE(router_caught(right.get(config, "router"), config));
 }
