@@ -142,8 +142,9 @@ void keep_groups(const ConfigFields& fields, RouterRow& row) {
   for (std::size_t g = 0; g < count; ++g) groups[g] = make_group(fields, row, g * size, size);
   std::vector<std::size_t> order(count);
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return groups[a].score > groups[b].score; });
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return groups[a].score != groups[b].score ? groups[a].score > groups[b].score : a < b;
+  });
   const auto kept = static_cast<std::size_t>(fields.router.top_groups);
   for (std::size_t i = kept; i < count; ++i)
     for (std::size_t e = 0; e < size; ++e) row.experts[order[i] * size + e].kept = false;

@@ -47,11 +47,13 @@ Ids first_ids(std::int32_t count) {
   return ids;
 }
 
-/// The `k` largest of one row by a stable sort: of equal ones the lower id.
+/// The `k` largest of one row, of equal ones the lower id.
 Ids stable_top(const std::vector<double>& keys, std::size_t k) {
   Ids ids = first_ids(static_cast<std::int32_t>(keys.size()));
-  std::ranges::stable_sort(
-      ids, [&](auto a, auto b) { return keys[static_cast<std::size_t>(a)] > keys[static_cast<std::size_t>(b)]; });
+  std::ranges::sort(ids, [&](auto a, auto b) {
+    const double first = keys[static_cast<std::size_t>(a)], other = keys[static_cast<std::size_t>(b)];
+    return first != other ? first > other : a < b;
+  });
   ids.resize(k);
   return ids;
 }
