@@ -990,10 +990,10 @@ MOEGEN_DEVICE float exp_below_0(float x, float rest = 0.0f) {
   return math::fma(e, math::fma(y, -kLn2, x) + rest, e);
 }
 
-/// e^(a - b) for a <= b, with what the subtraction loses.
+/// e^(a - b) for a <= b, with what the subtraction loses; where it overflows there is nothing to lose.
 MOEGEN_DEVICE float exp_of_difference(float a, float b) {
   const float difference = a - b;
-  return exp_below_0(difference, (a - difference) - b);
+  return exp_below_0(difference, difference > -120.0f ? (a - difference) - b : 0.0f);
 }
 
 /// 1 / (1 + e^-x). Error below 1e-6 down to -87, 0 below. As in exp_below_0, but to the result: the derivative by x is
