@@ -43,7 +43,7 @@ const std::vector<Edit>& pipeline_edits() {
        .file = "grouped_matmul/load.cuh",
        .right = "Layout<P, T>::weight_bytes + width * kSliceBytes",
        .wrong = "Layout<P, T>::weight_bytes",
-       .finding = CpuFinding::misuse},
+       .finding = CpuFinding::race_shared},
       {.name = "the loaders wait for the wrong phase",
        .file = "grouped_matmul/load.cuh",
        .right = "mbarrier_wait(shared.empty(ring.stage), ring.parity ^ 1);",

@@ -384,6 +384,21 @@ def text_of(row):
             f"x DeepGEMM {ratio(row['x_deepgemm'])} roof {row['roof_share']:.3f} error {row['error']:.1e}")
 
 
+def markdown(rows):
+    """The table of docs/kernels.md: a row for each shape and scheme."""
+    def ratio(value):
+        return f"{value:.2f}" if value else "-"
+
+    lines = ["| shape (groups, rows, N, K) | scheme | us | TF or GB/s | x torch | x DeepGEMM | of the copy roof |",
+             "| --- | --- | --- | --- | --- | --- | --- |"]
+    for row in rows:
+        _, groups, _, columns, depth = next(shape for shape in SHAPES if shape[0] == row["shape"])
+        speed = f"{row['gbps']:.0f} GB/s" if row["in_gbps"] else f"{row['tflops']:.0f} TF"
+        lines.append(f"| {row['shape']} ({groups}, {row['rows']}, {columns}, {depth}) | {row['scheme']} | {row['us']:.1f} | {speed} | "
+                     f"{ratio(row['x_torch'])} | {ratio(row['x_deepgemm'])} | {ratio(row['roof_share']) if row['decode'] else '-'} |")
+    return lines
+
+
 def geomean(values):
     return math.exp(sum(math.log(v) for v in values) / len(values))
 
@@ -516,6 +531,7 @@ def parse():
     parser.add_argument("--warm", type=int, default=14, help="processes that compile DeepGEMM's kernels beforehand; 0: none")
     parser.add_argument("--no-deepgemm", action="store_true")
     parser.add_argument("--json", help="file for all rows, written after every shape")
+    parser.add_argument("--markdown", help="file for the table of docs/kernels.md")
     parser.add_argument("--warm-one", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -554,6 +570,9 @@ def main(options):
             print(text_of(row), flush=True)
         rows += new
         save(rows, options.json)
+    if options.markdown:
+        with open(options.markdown, "w", encoding="utf-8") as file:
+            file.write("\n".join(markdown(rows)) + "\n")
     if left_out:
         print(f"{left_out} of {len(jobs)} not begun within {options.seconds:.0f} s")
     for line in summary(rows):

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // grouped_matmul on a GPU against float64 sums computed there: the pairwise tables, the shapes of Modular's tests,
 // weights beyond 32-bit offsets, and what it promises about bits.
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <set>
 #include <string>
 #include <vector>
@@ -59,6 +62,41 @@ void check_all(std::vector<test::MatmulTest> tests) {
   MESSAGE(tests.size() << " of " << asked << " cases; the rest this version refuses");
 }
 
+/// A cache folder of this process, gone at the end.
+class TemporaryCache {
+ public:
+  TemporaryCache() : path_(std::filesystem::temp_directory_path() / ("moegen-portable-" + std::to_string(getpid()))) {}
+  ~TemporaryCache() { std::filesystem::remove_all(path_); }
+  TemporaryCache(const TemporaryCache&) = delete;
+  TemporaryCache& operator=(const TemporaryCache&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// Runs `tests` as every arch but the device's own accelerated one would: an engine that may not compile takes the
+/// kernels of a lesser arch that it finds.
+void check_portable(std::vector<test::MatmulTest> tests) {
+  test::require_device();
+  const cuda::PrimaryContext context;
+  if (cuda::device_info(0).major != 9) test::skip("the device is not of compute capability 9.0");
+  const TemporaryCache cache;
+  EngineOptions options = EngineOptions::from_environment();
+  options.cache_dir = cache.path();
+  {
+    Engine compiler(options);
+    tests = test::prepare(compiler, find_arch("sm_90"), std::move(tests));
+  }
+  options.jit = false;
+  Engine engine(options);
+  for (const test::MatmulTest& t : tests) {
+    REQUIRE(engine.get(t.config, t.kernel).plan().arch.name == "sm_90");
+    check(engine, t);
+  }
+  MESSAGE(tests.size() << " cases");
+}
+
 std::vector<test::MatmulTest> shapes(const std::vector<test::MatmulShape>& shapes, std::vector<std::size_t> schemes,
                                      const char* output) {
   std::vector<test::MatmulTest> tests;
@@ -102,6 +140,15 @@ TEST_CASE("every case of the tables" * doctest::skip()) {
     for (std::size_t i = 0; i < table.size(); ++i) tests.push_back(table.at(i));
   }
   check_all(std::move(tests));
+}
+
+TEST_CASE("the kernels of lesser archs, every forty-eighth case of the tables") {
+  std::vector<test::MatmulTest> tests;
+  for (const bool up : {true, false}) {
+    const test::MatmulTable table(up, {});
+    for (std::size_t i = 5; i < table.size(); i += up ? 48 : 16) tests.push_back(table.at(i));
+  }
+  check_portable(std::move(tests));
 }
 
 TEST_CASE("the shapes of Modular's tests") {
