@@ -127,7 +127,8 @@ void scales_of(const MatmulSpec& spec, const MatmulTensors& tensors, std::int64_
 
 Bounded bound(const MatmulSpec& spec, const SumParts& parts) {
   const auto addends = static_cast<double>(instruction_depth(spec) + 1);
-  const auto intervals = static_cast<double>((spec.depth + interval(spec) - 1) / interval(spec));
+  const std::int64_t count = (spec.depth + interval(spec) - 1) / interval(spec);
+  const auto intervals = static_cast<double>(count);
   const double cuts = spec.unit * (parts.peaks + kDeviations * std::sqrt(addends * parts.squares));
   return {parts.sum, cuts + (intervals + 3) * kRounding * (parts.magnitude + cuts)};
 }

@@ -95,12 +95,6 @@ std::int64_t padded_rows(const MatmulSpec& spec, std::int64_t rows) {
   return round_up(rows, 128 / bits(spec.fields.quantization.scale));
 }
 
-/// A yes or no of the plan; no where it has no such decision.
-bool flag(const Plan& plan, std::string_view name) {
-  return std::ranges::any_of(plan.decisions, [&](const Decision& decision) { return decision.name == name; }) &&
-         plan.boolean(name);
-}
-
 void store_nan(Tensor& tensor, std::size_t index) {
   reference::store(tensor.dtype, tensor.host.data(), index, std::nan(""));
 }
@@ -115,9 +109,9 @@ reference::MatmulSpec matmul_spec(const Kernel& kernel, const Config& config) {
   spec.depth = plan.integer("depth");
   spec.columns = plan.integer("columns");
   spec.output_columns = plan.integer("output_columns");
-  spec.gather_a = flag(plan, "gather_a");
-  spec.fuse_activation = flag(plan, "gated") || flag(plan, "activate");
-  spec.fuse_quantize = flag(plan, "fuse_quantize");
+  spec.gather_a = plan.boolean("gather_a");
+  spec.fuse_activation = plan.boolean("fuse_activation");
+  spec.fuse_quantize = plan.boolean("fuse_quantize");
   spec.output = *find_dtype(plan.text("output_dtype"));
   // The CPU target sums in float32 without cuts (docs/cpu_target.md).
   spec.unit = bits(spec.input()) == 8 && kernel.target() == Target::cuda ? 0x1p-13 : 0x1p-23;

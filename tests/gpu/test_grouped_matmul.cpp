@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -41,7 +43,14 @@ const test::GpuText& sums_text() {
   return text;
 }
 
+/// With MOEGEN_TEST_TRACE set, says on standard error what comes next: where a kernel hangs, nothing else does.
+void trace(const test::MatmulTest& t) {
+  if (std::getenv("MOEGEN_TEST_TRACE"))
+    std::fprintf(stderr, "%s\n%s, %s\n", t.config.to_json().c_str(), t.kernel.c_str(), t.matmul_case.name().c_str());
+}
+
 void check(Engine& engine, const test::MatmulTest& t) {
+  trace(t);
   CAPTURE(t.config.to_json());
   CAPTURE(t.kernel);
   CAPTURE(t.matmul_case.name());

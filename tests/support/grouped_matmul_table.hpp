@@ -98,6 +98,7 @@ struct MatmulOptions {
   std::size_t activation = 0, fusion = kPlainMatmul;
   bool gather = false, bias = false;
   std::size_t expression = 0;
+  std::string_view space = "";  ///< members of tune.space: limits of the plan
   const char* kernel() const { return up ? "grouped_matmul.up" : "grouped_matmul.down"; }
 };
 
@@ -112,10 +113,10 @@ inline Config matmul_config(const MatmulOptions& options) {
           "quantization": {{"scheme": "{}", "scale": "{}", "scale_layout": "{}"}},
           "activation": {{{}}},
           "experts": {{{} "bias": {}, "gather_a": {}, {}}},
-          "finalize": {{"down": "{}"}}}})",
+          "finalize": {{"down": "{}"}}, "tune": {{"space": {{{}}}}}}})",
       options.hidden, options.intermediate, options.experts, scheme.activation, scheme.weight, scheme.accumulate,
       scheme.scheme, scheme.scale, scheme.scale_layout, kMatmulActivations[options.activation].text, expression,
-      options.bias, options.gather, kMatmulFusions[options.fusion], kMatmulOutputs[options.output]));
+      options.bias, options.gather, kMatmulFusions[options.fusion], kMatmulOutputs[options.output], options.space));
 }
 
 /// What a target can take in the time of a test.
