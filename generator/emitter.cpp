@@ -92,14 +92,14 @@ std::string spell_params(const Plan& plan) {
   return out + "};\n";
 }
 
-std::string spell_entry(const Family& family, const EntryPlan& entry) {
+std::string spell_entry(const Family& family, const Plan& plan, const EntryPlan& entry) {
   return fmt::format(
       "extern \"C\" __global__ void __launch_bounds__({}, 1)\n"
-      "{}(const __grid_constant__ moegen::{}::Args args) {{\n"
+      "{}(const __grid_constant__ moegen::{}::{} args) {{\n"
       "  using namespace moegen;\n"
       "  {}(args);\n"
       "}}\n",
-      entry.threads, entry.name, family.name, family.entry_template(entry));
+      entry.threads, entry.name, family.name, plan.parameter, family.entry_template(entry));
 }
 
 // A config's name as it may stand in a comment: no line end can leave the comment.
@@ -126,7 +126,7 @@ Source emit_source(const Plan& plan, const Templates& templates) {
   for (const EntryPlan& entry : plan.entries) {
     if (std::find(source.entries.begin(), source.entries.end(), entry.name) != source.entries.end()) continue;
     source.entries.push_back(entry.name);
-    source.text += "\n" + spell_entry(*family, entry);
+    source.text += "\n" + spell_entry(*family, plan, entry);
   }
   return source;
 }

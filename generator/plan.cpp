@@ -78,7 +78,7 @@ std::string Plan::to_json() const {
                                                  {"origin", to_string(decision.origin)}};
     if (!decision.reason.empty()) row["reason"] = decision.reason;
   }
-  const Json root = {{"family", family},
+  Json root = {{"family", family},
                      {"kernel", kernel},
                      {"arch", arch.name},
                      {"config", config_name},
@@ -87,6 +87,7 @@ std::string Plan::to_json() const {
                      {"decisions", std::move(decisions_json)},
                      {"entries", to_json_list(entries)},
                      {"expressions", to_json_list(expressions)}};
+  if (parameter_bytes != 0) root["parameter"] = {{"name", parameter}, {"bytes", parameter_bytes}};
   return root.dump(2) + "\n";
 }
 
@@ -104,6 +105,7 @@ std::string Plan::explain() const {
     out += fmt::format("  entry {} ({}): {} threads, cluster up to {}, {} bytes of dynamic shared memory{}{}\n",
                        entry.name, entry.variant, entry.threads, entry.cluster, entry.dynamic_shared_bytes,
                        entry.cooperative ? ", cooperative" : "", entry.dependent_launch ? ", dependent launch" : "");
+  for (const Rejected& one : rejected) out += fmt::format("  not taken: {}: {}\n", one.what, one.reason);
   return out;
 }
 

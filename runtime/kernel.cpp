@@ -2,6 +2,8 @@
 // The launch path: from an argument struct to one launch of the target, with nothing but reads in between.
 #include <moegen/kernel.hpp>
 
+#include <cstddef>
+
 #include <fmt/core.h>
 
 #include <moegen/error.hpp>
@@ -49,7 +51,10 @@ void Kernel::run(const void* args, std::size_t args_bytes, int family_tag, CUstr
   if (const char* fault = state.family.check(state.constants, device, args)) [[unlikely]]
     refuse_argument(state, fault);
   const Launch what = state.family.launch(state.constants, device, args);
-  if (what.grid > 0) state.launch(what, args, stream);
+  if (what.grid == 0) return;
+  if (!state.family.prepare) return state.launch(what, args, stream);
+  alignas(64) std::byte buffer[kMaxParameterBytes];
+  state.launch(what, state.family.prepare(state.constants, what, state, args, buffer), stream);
 }
 
 std::size_t Kernel::workspace_bytes(const void* args, std::size_t args_bytes) const {

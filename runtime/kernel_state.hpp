@@ -13,13 +13,12 @@
 
 namespace moegen {
 
-struct Kernel::State {
+struct Kernel::State : MapEncoder {
   State(Plan made_plan, const Family& made_family, std::string made_label)
       : plan(std::move(made_plan)),
         family(made_family),
         label(std::move(made_label)),
         constants(family.constants(plan)) {}
-  virtual ~State() = default;
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 

@@ -111,7 +111,7 @@ enum class TensorMapInterleave : int { none = 0 };
 enum class TensorMapSwizzle : int { none = 0, span_32 = 1, span_64 = 2, span_128 = 3 };
 
 /// CUtensorMapL2promotion
-enum class TensorMapPromotion : int { none = 0, l2_128 = 2 };
+enum class TensorMapPromotion : int { none = 0, l2_128 = 2, l2_256 = 3 };
 
 /// CUtensorMapFloatOOBfill
 enum class TensorMapFill : int { zero = 0 };

@@ -112,4 +112,13 @@ void LoadedKernel::launch(const Launch& what, const void* args, CUstream_st* str
   check(driver_.launch_kernel_ex(&config, entry.function, parameters, nullptr), "cuLaunchKernelEx", label);
 }
 
+void LoadedKernel::encode(const BoxMap& box, TensorMap& map) const {
+  constexpr unsigned int kElementStrides[] = {1, 1, 1, 1, 1};
+  const TensorMapType type = box.element_bytes == 1 ? TensorMapType::uint8 : TensorMapType::uint16;
+  check(driver_.tensor_map_encode_tiled(&map, type, box.rank, const_cast<void*>(box.base), box.dims, box.strides,
+                                        box.box, kElementStrides, TensorMapInterleave::none, TensorMapSwizzle::span_128,
+                                        TensorMapPromotion::l2_256, TensorMapFill::zero),
+        "cuTensorMapEncodeTiled", label);
+}
+
 }  // namespace moegen::cuda

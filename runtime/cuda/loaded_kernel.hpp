@@ -42,6 +42,7 @@ class LoadedKernel final : public Kernel::State {
   Target target() const noexcept override { return Target::cuda; }
   const LaunchDevice& current_device() const override;
   void launch(const Launch& what, const void* args, CUstream_st* stream) const override;
+  void encode(const BoxMap& box, TensorMap& map) const override;
 
   const Module& module() const noexcept { return module_; }
 

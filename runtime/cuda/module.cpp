@@ -88,7 +88,7 @@ bool fits(const EntryPlan& entry, std::uint32_t cluster, FunctionHandle function
 
 Module Module::load(const ModuleImage& image, const Plan& plan) {
   Module module(image.label, plan.entries, load_library(image));
-  module.find_kernels(plan.args_bytes);
+  module.find_kernels(plan.parameter_bytes != 0 ? plan.parameter_bytes : plan.args_bytes);
   return module;
 }
 

@@ -11,6 +11,7 @@
 
 #include "cuda/device.hpp"
 #include "verify/finalize_problem.hpp"
+#include "verify/grouped_matmul_problem.hpp"
 #include "verify/indices_problem.hpp"
 #include "verify/permute_problem.hpp"
 #include "verify/router_problem.hpp"
@@ -39,7 +40,7 @@ double cpu_us(const Kernel& kernel, const void* args, std::size_t bytes, int fam
 
 /// Runs, times and compares; what the kernel does wrong goes into the row.
 template <class Args, class Problem>
-LayerRow run_row(const Kernel& kernel, const Args& args, const Problem& problem, const std::string& checked) {
+LayerRow run_row(const Kernel& kernel, const Args& args, Problem& problem, const std::string& checked) {
   LayerRow row{.kernel = kernel.plan().kernel, .us = 0, .checked = checked, .wrong = "", .details = ""};
   problem.reset();
   try {
@@ -55,7 +56,7 @@ LayerRow run_row(const Kernel& kernel, const Args& args, const Problem& problem,
 
 /// The first schedule's row, or that of the first one that went wrong.
 template <class Args, class Problem>
-LayerRow run_schedules(const std::vector<Kernel>& kernels, const Args& args, const Problem& problem,
+LayerRow run_schedules(const std::vector<Kernel>& kernels, const Args& args, Problem& problem,
                        const std::string& checked) {
   LayerRow first = run_row(kernels.front(), args, problem, checked);
   for (std::size_t i = 1; i < kernels.size() && first.wrong.empty(); ++i) {
@@ -76,6 +77,31 @@ LayerRow run_permute(Engine& engine, const Config& config, const LayerOptions& o
   return run_schedules(
       with_schedules(kernel, options.schedules), args, problem,
       fmt::format("{} x {} rows, exactly", indices.want().expert_start_indices.back(), config->expert_hidden));
+}
+
+/// The groups that create_indices makes, as a case of grouped_matmul.
+GroupedMatmulCase matmul_case(const reference::Indices& indices, std::uint64_t seed) {
+  GroupedMatmulCase groups;
+  groups.label = "as create_indices leaves them";
+  groups.ids = indices.expert_ids;
+  groups.seed = seed;
+  for (std::size_t i = 0; i + 1 < indices.expert_start_indices.size(); ++i)
+    groups.counts.push_back(std::int64_t{indices.expert_start_indices[i + 1]} - indices.expert_start_indices[i]);
+  return groups;
+}
+
+/// One of the two matmuls, over the groups that create_indices wrote.
+LayerRow run_matmul(Engine& engine, const Config& config, const std::string& name, const LayerOptions& options,
+                    const IndicesProblem& indices) {
+  const Kernel kernel = engine.get(config, name);
+  GroupedMatmulProblem problem(kernel.target(), matmul_spec(kernel, config),
+                               matmul_case(indices.want(), options.seed + 2));
+  grouped_matmul::Args args = problem.args();
+  args.a_offsets = indices.args().expert_start_indices;
+  args.expert_ids = indices.args().expert_ids;
+  return run_schedules(with_schedules(kernel, options.schedules), args, problem,
+                       fmt::format("{} x {} sums of {}, within the bounds of their dtypes", args.num_rows,
+                                   problem.spec().output_columns, problem.spec().depth));
 }
 
 /// The router, on random logits. `problem` keeps what it wrote.
@@ -105,6 +131,10 @@ void run_kernels(Engine& engine, const Config& config, const LayerOptions& optio
                                       fmt::format("{} pairs, every table, exactly", ids.size())));
   if (report.failed()) return;
   report.rows.push_back(run_permute(engine, config, options, indices));
+  for (const char* matmul : {"grouped_matmul.up", "grouped_matmul.down"}) {
+    if (report.failed()) return;
+    report.rows.push_back(run_matmul(engine, config, matmul, options, indices));
+  }
   if (report.failed()) return;
   const reference::Indices& want = indices.want();
   const std::vector<char> weights = routed.weights();

@@ -9,17 +9,6 @@
 
 namespace moegen {
 
-/// `value` of lane `lane` of the warp (modulo 32).
-MOEGEN_DEVICE uint32_t shuffle(uint32_t value, uint32_t lane) {
-#ifdef MOEGEN_TARGET_CPU
-  return cpu::shuffle(kFullMask, value, lane);
-#else
-  uint32_t other;
-  asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, %3;" : "=r"(other) : "r"(value), "r"(lane), "r"(kFullMask));
-  return other;
-#endif
-}
-
 MOEGEN_DEVICE float shuffle_xor(float value, uint32_t mask) { return bits_float(shuffle_xor(float_bits(value), mask)); }
 
 /// Largest `value` of the team. A whole warp has one instruction for it.

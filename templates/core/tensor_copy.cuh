@@ -48,6 +48,12 @@ MOEGEN_DEVICE void prefetch_tensor_map(const TensorMap& map) {
                "], [%2], %3;" ::MOEGEN_TENSOR_OPERANDS(shared_address(barrier), mask),                                \
                __VA_ARGS__                                                                                            \
                : "memory")
+#define MOEGEN_TENSOR_LOAD_ONCE(rank, coordinates, ...)                                                           \
+  asm volatile("cp.async.bulk.tensor." rank                                                                       \
+               ".shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, " coordinates \
+               "], [%2], %3;" ::"r"(shared_address(shared)),                                                      \
+               "l"(&map), "r"(shared_address(barrier)), "l"(policy), __VA_ARGS__                                  \
+               : "memory")
 #define MOEGEN_TENSOR_STORE(rank, coordinates, ...)                                                 \
   asm volatile("cp.async.bulk.tensor." rank ".global.shared::cta.tile.bulk_group [%1, " coordinates \
                "], [%0];" ::MOEGEN_TENSOR_OPERANDS(0, 0),                                           \
@@ -66,6 +72,21 @@ MOEGEN_DEVICE void tensor_load(void* shared, const TensorMap& map, uint64_t* bar
   cpu::tensor_load(shared, &map, at, kRank, barrier, 0);
 #else
   MOEGEN_TENSOR_COPY(kRank, at, MOEGEN_TENSOR_LOAD);
+#endif
+}
+
+/// The same of data that is read once: the first to leave L2.
+template <class... Index>
+MOEGEN_DEVICE void tensor_load_once(void* shared, const TensorMap& map, uint64_t* barrier, Index... index) {
+  constexpr uint32_t kRank = sizeof...(index);
+  static_assert(kRank >= 1 && kRank <= 5, "a tensor copy has 1 to 5 coordinates");
+  const int32_t at[] = {static_cast<int32_t>(index)...};
+#ifdef MOEGEN_TARGET_CPU
+  cpu::tensor_load(shared, &map, at, kRank, barrier, 0);
+#else
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  MOEGEN_TENSOR_COPY(kRank, at, MOEGEN_TENSOR_LOAD_ONCE);
 #endif
 }
 

@@ -19,8 +19,8 @@ enum : int { kMaxTokenBoxes = 6 };
 ///
 /// Names: R = num_rows, G = num_groups, E = num_groups of the config (<moegen/shapes.hpp>: local experts, then shared
 /// slots). K, N, C: the plan's decisions `depth`, `columns`, `output_columns`. "up": K = D, N = 2 * I if gated else I,
-/// C = I where the plan says `fuse_activation`, else N. "down": K = I, N = C = D. (D = expert_hidden, I = intermediate.)
-/// Row-major, last index innermost; every tensor of rows is dense and starts at a multiple of 16 bytes.
+/// C = I where the plan says `fuse_activation`, else N. "down": K = I, N = C = D. (D = expert_hidden, I =
+/// intermediate.) Row-major, last index innermost; every tensor of rows is dense and starts at a multiple of 16 bytes.
 /// All pointers are device memory. Sizes on the host are upper bounds: the groups' rows are read on the device.
 struct Args {
   enum : int { kFamily = 4 };  ///< Family::tag
@@ -34,7 +34,8 @@ struct Args {
   /// in [R, K]; with `gather_a` [T, K]: row r is row order[r] / slots of it. bfloat16 or float16 (scheme none), else
   /// float8_e4m3fn.
   const void* a;
-  /// in [E, N, K], the dtype of a. Gated: gate and up as two halves of N or interleaved, as activation.gate_layout says.
+  /// in [E, N, K], the dtype of a. Gated: gate and up as two halves of N or interleaved, as activation.gate_layout
+  /// says.
   const void* b;
   /// in scales of a. tensor: float32 [1]; rowwise: float32 [R]; block128: quantization.scale [R, ceil(K / 128)], or
   /// [ceil(K / 128), a_scales_stride] with scale_layout column. With `gather_a` indexed as a is. Null with scheme none.
@@ -51,10 +52,12 @@ struct Args {
   const void* bias;
   /// in [E] float32; only with activation.limit_per_expert, where the plan says `fuse_activation`.
   const float* limits;
-  /// in [R] pair indices as create_indices writes them (0xFFFFFFFF: a row of zeros); only where the plan says `gather_a`.
+  /// in [R] pair indices as create_indices writes them (0xFFFFFFFF: a row of zeros); only where the plan says
+  /// `gather_a`.
   const uint32_t* order;
-  /// in named inputs of experts.up_epilogue or down_epilogue, in the order of their names. Shapes: scalar [1], rows [R],
-  /// columns [C], experts [E], rows_columns [R, C], experts_columns [E, C]. Those by expert read index 0 for expert -1.
+  /// in named inputs of experts.up_epilogue or down_epilogue, in the order of their names. Shapes: scalar [1], rows
+  /// [R], columns [C], experts [E], rows_columns [R, C], experts_columns [E, C]. Those by expert read index 0 for
+  /// expert -1.
   const void* inputs[kMaxInputs];
   int64_t num_rows;    ///< R, an upper bound of a_offsets[G]; 0 launches nothing
   int64_t num_groups;  ///< G, length of expert_ids; 0 launches nothing

@@ -34,7 +34,13 @@ TEST_CASE("plan prints a line for each kernel, and says what this version lacks"
   CHECK(outcome.exit_code == 0);
   CHECK(("\n" + outcome.out).find("\ncreate_indices sm_90a: ") != std::string::npos);
   CHECK(outcome.out.find("\nfinalize sm_90a: ") != std::string::npos);
-  CHECK(outcome.err.starts_with("moegen: left out, because they come with a later version: "));
+  CHECK(outcome.err == "");
+
+  auto several = nlohmann::json::parse(small_config(), nullptr, true, true);
+  several["expert_parallel"] = {{"ranks", 2}};
+  const Outcome lacking = run({.args = {"plan", "-"}, .input = several.dump()});
+  CHECK(lacking.exit_code == 0);
+  CHECK(lacking.err.starts_with("moegen: left out, because they come with a later version: ep_dispatch, ep_combine"));
 }
 
 TEST_CASE("plan --explain gives origins") {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include <moegen/core/tensor_map.h>
 #include <moegen/config.hpp>
 #include <moegen/plan.hpp>
 
@@ -16,7 +17,7 @@ namespace moegen {
 
 /// Numbers that a family derives from its Plan once, so that a launch computes nothing twice and looks nothing up.
 /// Each family names its own slots in an enum.
-using LaunchConstants = std::array<std::int64_t, 16>;
+using LaunchConstants = std::array<std::int64_t, 32>;
 
 /// Facts of the device a launch goes to.
 struct LaunchDevice {
@@ -30,6 +31,28 @@ struct Launch {
   std::uint32_t grid = 0;     ///< blocks along x; 0 = nothing to launch
   std::uint32_t cluster = 1;  ///< blocks of a cluster along x; divides grid, at most EntryPlan::cluster
 };
+
+/// A tensor in global memory and the box that one tensor copy moves, in the 128-byte swizzle. Innermost dimension
+/// first.
+struct BoxMap {
+  std::uint32_t element_bytes = 1;  ///< 1 or 2
+  std::uint32_t rank = 0;           ///< 2 .. 5
+  const void* base = nullptr;
+  std::uint64_t dims[5] = {};     ///< elements
+  std::uint64_t strides[4] = {};  ///< bytes, of all dimensions but the innermost
+  std::uint32_t box[5] = {};      ///< elements
+};
+
+/// Makes tensor maps for the target of a kernel; allocates nothing on CUDA.
+class MapEncoder {
+ public:
+  virtual ~MapEncoder() = default;
+  /// Throws: config for a tensor that cannot be described; driver.
+  virtual void encode(const BoxMap& box, TensorMap& map) const = 0;
+};
+
+/// Most bytes of a kernel's parameter.
+inline constexpr std::size_t kMaxParameterBytes = 2048;
 
 /// The behaviour of a kernel family. Plain function pointers: no virtual call and no allocation on the launch path.
 struct Family {
@@ -55,6 +78,10 @@ struct Family {
   /// Bytes of workspace that a launch with `args` needs; null = never any.
   std::int64_t (*workspace_bytes)(const LaunchConstants& constants, const LaunchDevice& device,
                                   const void* args) noexcept;
+  /// Makes what the kernel takes from `args`, into `buffer` (kMaxParameterBytes, aligned to 64), and returns where it
+  /// is; null = the kernel takes `args` as they are. Never allocates. Throws: as `maps` does.
+  const void* (*prepare)(const LaunchConstants& constants, const Launch& launch, const MapEncoder& maps,
+                         const void* args, void* buffer) = nullptr;
 };
 
 /// Every family of this version, in the order of a layer's work.

@@ -40,6 +40,11 @@ struct EntryPlan {
   bool dependent_launch = false;  ///< may start before its predecessor in the stream has ended (PDL)
 };
 
+/// A way that was not taken, and why.
+struct Rejected {
+  std::string what, reason;
+};
+
 /// A complete, deterministic recipe for one kernel. Values only.
 struct Plan {
   std::string family;  ///< "create_indices"
@@ -49,8 +54,12 @@ struct Plan {
   std::vector<Decision> decisions;            ///< in the order a reader wants them
   std::vector<EntryPlan> entries;             ///< never empty
   std::vector<ExpressionConfig> expressions;  ///< user expressions that the source contains
+  std::vector<Rejected> rejected;             ///< candidates that were weighed; shown by explain() alone
   int launch_abi = 0;                         ///< version of the family's argument struct
   std::int64_t args_bytes = 0;                ///< sizeof that struct
+  /// What the kernel takes: "Args", or a struct that Family::prepare makes of them at each launch.
+  std::string parameter = "Args";
+  std::int64_t parameter_bytes = 0;  ///< sizeof that struct; 0: args_bytes
 
   /// The decision called `name`. Throws: internal if there is none or it has another type.
   std::int64_t integer(std::string_view name) const;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <utility>
+#include <vector>
 
 #include <fmt/core.h>
 
@@ -11,6 +12,7 @@
 
 #include "cpu/buffers.hpp"
 #include "cpu/target.hpp"
+#include "tensor_map.hpp"
 
 namespace moegen::cpu {
 namespace {
@@ -74,6 +76,17 @@ void LoadedKernel::launch(const Launch& what, const void* args, CUstream_st*) co
   request.buffers = &Buffers::process();
   LaunchOutcome outcome = target_.launch(request);
   if (!outcome.reports.empty()) throw KernelError(label, std::move(outcome.reports));
+}
+
+void LoadedKernel::encode(const BoxMap& box, TensorMap& map) const {
+  const auto listed = [&](const auto& values, std::uint32_t count) { return std::vector(values, values + count); };
+  map = encode_for_cpu({.element = box.element_bytes == 1 ? TensorElement::uint8 : TensorElement::uint16,
+                        .base = box.base,
+                        .dims = listed(box.dims, box.rank),
+                        .strides = listed(box.strides, box.rank - 1),
+                        .box = listed(box.box, box.rank),
+                        .swizzle = TensorSwizzle::span_128,
+                        .name = label});
 }
 
 }  // namespace moegen::cpu

@@ -25,6 +25,7 @@ class LoadedKernel final : public Kernel::State {
   moegen::Target target() const noexcept override { return moegen::Target::cpu; }
   const LaunchDevice& current_device() const override { return device_; }
   void launch(const Launch& what, const void* args, CUstream_st* stream) const override;
+  void encode(const BoxMap& box, TensorMap& map) const override;
 
  private:
   const Target& target_;

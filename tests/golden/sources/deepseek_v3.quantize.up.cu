@@ -1000,6 +1000,20 @@ MOEGEN_DEVICE uint32_t ballot(bool predicate) {
 #endif
 }
 
+/// `value` of lane `lane` (modulo 32).
+MOEGEN_DEVICE uint32_t shuffle(uint32_t value, uint32_t lane) {
+#ifdef MOEGEN_TARGET_CPU
+  return cpu::shuffle(kFullMask, value, lane);
+#else
+  uint32_t other;
+  asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, %3;" : "=r"(other) : "r"(value), "r"(lane), "r"(kFullMask));
+  return other;
+#endif
+}
+
+/// The same of a float.
+MOEGEN_DEVICE float shuffle(float value, uint32_t lane) { return bits_float(shuffle(float_bits(value), lane)); }
+
 /// `value` of the lane `delta` below; lanes without one get `fill`.
 MOEGEN_DEVICE uint32_t shuffle_up(uint32_t value, uint32_t delta, uint32_t fill) {
 #ifdef MOEGEN_TARGET_CPU

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "families/grouped_matmul/tiles.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+
+#include <fmt/format.h>
+
+#include <moegen/error.hpp>
+
+namespace moegen::grouped_matmul {
+namespace {
+
+constexpr std::int64_t kSliceBytes = 128;
+constexpr int kMostStages = 12;  // 11 of 18 KiB already cover the latency of HBM at its full speed (prototype, decode)
+
+// Accumulators of a thread: the product's columns, and once more where they are promoted.
+int accumulators(const TilePlan& tiles, const MatmulProblem& problem) {
+  const int columns = tiles.tokens_on_m ? tiles.weight_rows : tiles.max_tokens;
+  const int partial = tiles.tokens_on_m ? std::min(columns, 128) : columns;
+  return columns / 2 + (problem.promote ? partial / 2 : 0);
+}
+
+std::int64_t stage_bytes(const TilePlan& tiles, const MatmulProblem& problem) {
+  const std::int64_t factors =
+      problem.block_scales() ? std::int64_t{tiles.max_tokens} * problem.scales_per_token() * 4 : 0;
+  constexpr std::int64_t kTileAndBarriers = 16 + 2 * 8;
+  return (tiles.weight_rows + tiles.max_tokens) * kSliceBytes + factors + kTileAndBarriers;
+}
+
+// As many stages as fit beside the staging; for promoted sums, whose loop is then unrolled, one that divides the
+// slices.
+int fitting_stages(const TilePlan& tiles, const MatmulProblem& problem, const Arch& arch) {
+  const std::int64_t staging = tiles.warpgroups * tiles.staging_bytes(problem);
+  const int most = static_cast<int>(
+      std::min<std::int64_t>(kMostStages, (arch.max_shared_bytes - staging) / stage_bytes(tiles, problem)));
+  if (!tiles.tokens_on_m) return most;
+  for (int stages = most; stages >= 4; --stages)
+    if (problem.depth_blocks() % stages == 0) return stages;
+  return most;
+}
+
+std::vector<int> widths_up_to(int most, int step) {
+  std::vector<int> widths;
+  for (int width = 8; width < step && width < most; width *= 2) widths.push_back(width);
+  for (int width = step; width < most; width += step) widths.push_back(width);
+  widths.push_back(most);
+  return widths;
+}
+
+// ---- candidates ----
+
+// A parameter of tiles that has alternatives, in the words of tune.space.
+struct Parameter {
+  std::string_view name;
+  int TilePlan::* member;
+  std::vector<std::int64_t> values;
+};
+
+// Fills in what follows from the parameters.
+TilePlan completed(TilePlan tiles, const MatmulProblem& problem, const Arch& arch) {
+  if (tiles.tokens_on_m) {
+    tiles.max_tokens = 64 * tiles.warpgroups;
+    tiles.staging_rows = 64;
+    for (int width = 64; width <= tiles.max_tokens; width += 64) tiles.widths.push_back(width);
+  } else {
+    tiles.weight_rows = 64 * tiles.warpgroups;
+    tiles.widths = widths_up_to(tiles.max_tokens, tiles.width_step);
+    // Where groups are wide on average, a tile of a few rows waits for its weights, however narrow its products.
+    if (tiles.least_rows > 0) std::erase_if(tiles.widths, [](int width) { return width < 32; });
+  }
+  std::erase_if(tiles.widths, [&](int width) { return width % tiles.token_step() != 0; });
+  tiles.scale_warps = problem.block_scales() ? (tiles.max_tokens > 128 ? 3 : 2) : 0;
+  if (tiles.stages == 0) tiles.stages = fitting_stages(tiles, problem, arch);
+  return tiles;
+}
+
+// Every combination of the parameters' values.
+std::vector<TilePlan> combinations(const TilePlan& base, std::span<const Parameter> parameters) {
+  std::vector<TilePlan> all = {base};
+  for (const Parameter& parameter : parameters) {
+    std::vector<TilePlan> more;
+    for (const TilePlan& tiles : all)
+      for (std::int64_t value : parameter.values) {
+        more.push_back(tiles);
+        more.back().*parameter.member = static_cast<int>(value);
+      }
+    all = std::move(more);
+  }
+  return all;
+}
+
+// Few rows a group: the weights are what has to be read, at the speed of HBM.
+std::vector<Parameter> narrow_parameters() {
+  return {{"max_tokens", &TilePlan::max_tokens, {64}},
+          {"width_step", &TilePlan::width_step, {64}},
+          {"stages", &TilePlan::stages, {0}},
+          {"cluster", &TilePlan::cluster, {1}},
+          {"staging_rows", &TilePlan::staging_rows, {64}},
+          {"raster", &TilePlan::raster, {4}},
+          {"warpgroups", &TilePlan::warpgroups, {2}},
+          {"weights_once", &TilePlan::weights_once, {1}}};
+}
+
+std::vector<Parameter> wide_parameters() {
+  return {{"max_tokens", &TilePlan::max_tokens, {256, 192, 128}},
+          {"width_step", &TilePlan::width_step, {32}},
+          {"stages", &TilePlan::stages, {0}},
+          {"cluster", &TilePlan::cluster, {1}},
+          {"staging_rows", &TilePlan::staging_rows, {64}},
+          {"raster", &TilePlan::raster, {4}},
+          {"even_tiles", &TilePlan::even_tiles, {8}},
+          {"warpgroups", &TilePlan::warpgroups, {2}},
+          {"weights_once", &TilePlan::weights_once, {0}}};
+}
+
+std::vector<Parameter> tall_parameters() {
+  return {{"warpgroups", &TilePlan::warpgroups, {3, 2}},
+          {"weight_rows", &TilePlan::weight_rows, {128}},
+          {"stages", &TilePlan::stages, {0}},
+          {"cluster", &TilePlan::cluster, {1}},
+          {"raster", &TilePlan::raster, {4}},
+          {"even_tiles", &TilePlan::even_tiles, {0}},
+          {"weights_once", &TilePlan::weights_once, {0}}};
+}
+
+struct Kind {
+  std::string_view name;
+  std::int64_t least_rows;
+  bool tokens_on_m;
+  std::vector<Parameter> parameters;
+};
+
+void fix(std::vector<Parameter>& parameters, std::string_view name, std::int64_t value) {
+  for (Parameter& parameter : parameters)
+    if (parameter.name == name) parameter.values = {value};
+}
+
+// A tile holds a group of 128 columns of c: as many rows of b, twice that with gate and up.
+std::vector<Kind> quantizing_kinds(const MatmulProblem& problem) {
+  std::vector<Kind> kinds = {{"narrow", 0, false, narrow_parameters()}, {"tall", 41, true, tall_parameters()}};
+  const int weight_rows = problem.gated ? 256 : 128;
+  fix(kinds[0].parameters, "warpgroups", weight_rows / 64);
+  fix(kinds[1].parameters, "weight_rows", weight_rows);
+  return kinds;
+}
+
+// Narrow tiles up to 40 rows a group: counts that vary by half then still fit one tile of 64. Block scales cost one
+// load for each column with tokens on N, one for each row with tokens on M, which pays once tiles are full.
+std::vector<Kind> kinds_of(const MatmulProblem& problem) {
+  if (problem.fuse_quantize) return quantizing_kinds(problem);
+  std::vector<Kind> kinds = {{"narrow", 0, false, narrow_parameters()}, {"wide", 41, false, wide_parameters()}};
+  if (problem.block_scales()) kinds.push_back({"tall", 192, true, tall_parameters()});
+  return kinds;
+}
+
+void limit(Kind& kind, const TileSpace& space) {
+  for (Parameter& parameter : kind.parameters)
+    if (const auto found = space.find(fmt::format("{}_{}", kind.name, parameter.name)); found != space.end())
+      parameter.values = found->second;
+  if (const auto found = space.find(fmt::format("{}_least_rows", kind.name)); found != space.end())
+    kind.least_rows = found->second.front();
+}
+
+TilePlan choose(Kind kind, const MatmulProblem& problem, const Arch& arch, const TileSpace& space,
+                std::vector<Rejection>& rejected) {
+  limit(kind, space);
+  TilePlan base;
+  base.name = kind.name;
+  base.tokens_on_m = kind.tokens_on_m;
+  base.least_rows = kind.least_rows;
+  std::optional<TilePlan> best;
+  for (const TilePlan& candidate : combinations(base, kind.parameters)) {
+    const TilePlan tiles = completed(candidate, problem, arch);
+    const std::string label = fmt::format("{}: {}", tiles.name, describe(tiles));
+    if (std::string why = illegal_because(tiles, problem, arch); !why.empty()) {
+      rejected.push_back({label, std::move(why)});
+    } else if (!best || score(tiles, problem) < score(*best, problem)) {
+      if (best) rejected.push_back({fmt::format("{}: {}", best->name, describe(*best)), "a slower model time"});
+      best = tiles;
+    } else {
+      rejected.push_back({label, "a slower model time"});
+    }
+  }
+  if (!best)
+    throw Error(ErrorCode::unsupported, fmt::format("grouped_matmul: no legal tiles '{}'; {}", kind.name,
+                                                    rejected.empty() ? "" : rejected.back().reason));
+  return *best;
+}
+
+// 3 stages of 24 KiB and the staging fit in the 99 KiB of sm_86, 89 and 120.
+TilePlan portable_tiles() {
+  TilePlan tiles;
+  tiles.name = "portable";
+  tiles.portable = true;
+  tiles.max_tokens = 64;
+  tiles.widths = {16, 64};
+  tiles.staging_rows = 32;
+  tiles.stages = 3;
+  return tiles;
+}
+
+std::int64_t portable_bytes(const TilePlan& tiles, const MatmulProblem& problem) {
+  const std::int64_t row = std::int64_t{tiles.tile_columns(problem)} * bits(problem.output) / 8 + 16;
+  return tiles.stages * std::int64_t{tiles.weight_rows + tiles.max_tokens} * kSliceBytes + tiles.staging_rows * row;
+}
+
+}  // namespace
+
+// The last box is as high as a whole share; the others make up the rest by their bits.
+int TilePlan::box_heights() const {
+  int heights = 0;
+  for (int width : widths)
+    if (width < max_tokens) heights |= width / cluster;
+  return heights;
+}
+
+// Registers that the launch allocates for each thread: what 65536 leave, in eights, at most 168 where 384 threads ask.
+int TilePlan::pool_registers() const { return std::min(168, 65536 / threads() / 8 * 8); }
+
+// Loaders of scales keep some on their way.
+int TilePlan::loader_registers() const { return scale_warps > 0 ? 56 : warpgroups == 3 ? 32 : 40; }
+
+// The pool is what the launch allocates; what asked for more would wait for ever.
+int TilePlan::multiplier_registers() const {
+  const int left = pool_registers() * threads() - 128 * loader_registers();
+  return std::min(232, left / (128 * warpgroups) / 8 * 8);
+}
+
+std::int64_t TilePlan::staging_bytes(const MatmulProblem& problem) const {
+  if (problem.fuse_quantize && !tokens_on_m) return std::int64_t{staging_rows} * (128 + 4) * 4 / warpgroups;
+  return std::int64_t{staging_rows} * (warpgroup_columns(problem) * bits(problem.output) / 8 + 16);
+}
+
+std::int64_t TilePlan::shared_bytes(const MatmulProblem& problem) const {
+  if (portable) return portable_bytes(*this, problem);
+  return stages * stage_bytes(*this, problem) + warpgroups * staging_bytes(problem);
+}
+
+std::string illegal_because(const TilePlan& tiles, const MatmulProblem& problem, const Arch& arch) {
+  if (tiles.shared_bytes(problem) > arch.max_shared_bytes)
+    return fmt::format("{} bytes of shared memory; {} has {}", tiles.shared_bytes(problem), arch.name,
+                       arch.max_shared_bytes);
+  if (tiles.stages < 3) return fmt::format("{} stages; at least 3 keep the tensor cores busy", tiles.stages);
+  const int needed = accumulators(tiles, problem) + 24;  // addresses, scales and counters
+  if (needed > tiles.multiplier_registers())
+    return fmt::format("about {} registers; {} are there", needed, tiles.multiplier_registers());
+  if (tiles.max_tokens % tiles.token_step() != 0)
+    return fmt::format("{} tokens; a multiple of {}", tiles.max_tokens, tiles.token_step());
+  return "";
+}
+
+// Model of one multiprocessor, in cycles for a slice of K. Tensor cores multiply 4096 pairs of bytes a cycle (NVIDIA
+// H100 white paper: 1979 TFLOP/s of fp8 at 1.83 GHz); L2 brings about 34 bytes a cycle (the prototype's best 128 x 128
+// tiles, 7.6 TB/s); a float addition of a partial sum takes a lane.
+double score(const TilePlan& tiles, const MatmulProblem& problem) {
+  const double products = static_cast<double>(tiles.weight_rows) * tiles.max_tokens;
+  const double tensor = products * kSliceBytes / 4096;
+  const double l2 = (tiles.weight_rows + static_cast<double>(tiles.max_tokens) / tiles.cluster) * kSliceBytes / 34;
+  const double promotion = problem.promote ? products / 128 / 2 : 0;
+  const double epilogue = products * 0.12;  // the prototype's stores: 17 % of a call at 12 slices, 2 % at 56
+  const double shallow = tiles.stages < 4 ? 1.05 : 1;
+  const auto slices = static_cast<double>(problem.depth_blocks());
+  return (std::max(tensor + promotion, l2) * slices * shallow + epilogue) / (products * slices) * 1e6;
+}
+
+bool takes_tensor_copies(const MatmulProblem& problem, const Arch& arch) {
+  return arch.name == "sm_90a" && !problem.gather_a;
+}
+
+std::string describe(const TilePlan& tiles) {
+  return fmt::format("{} weights x {} tokens, {} stages, cluster {}, staging {}", tiles.weight_rows, tiles.max_tokens,
+                     tiles.stages, tiles.cluster, tiles.staging_rows);
+}
+
+std::vector<TilePlan> choose_tiles(const MatmulProblem& problem, const Arch& arch, const TileSpace& space,
+                                   std::vector<Rejection>& rejected) {
+  if (!takes_tensor_copies(problem, arch)) return {portable_tiles()};
+  std::vector<TilePlan> tiles;
+  for (Kind& kind : kinds_of(problem)) tiles.push_back(choose(std::move(kind), problem, arch, space, rejected));
+  return tiles;
+}
+
+}  // namespace moegen::grouped_matmul

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// grouped_matmul on Hopper: c[r, n] = epilogue(sum_k a[r, k] * b[e(g), n, k]), for groups g of rows that lie anywhere.
+//
+// Algorithm. Blocks are resident and take tiles in turn (tile.cuh). A tile is `weight_rows` rows of b by up to
+// `max_tokens` rows of a; K passes through a ring of stages of 128 bytes, filled by tensor copies (load.cuh) and
+// multiplied by warpgroups, 64 rows each (sum_*.cuh). The epilogue works on registers (finish*.cuh) and leaves through
+// shared memory (store.cuh), while the loaders already fill the stages for the next tile.
+//
+// Roles: warpgroup 0 loads: its first warp walks through the tiles and issues the copies; with block128 the next
+// `scale_warps` bring scales. Warpgroups 1 .. `warpgroups` multiply and store. The loaders give registers back, the
+// multipliers take them.
+// Shared memory and barriers: pipeline.cuh. A tile's place travels in the stage with which it begins.
+#pragma once
+
+#include "../core/cluster.cuh"
+#include "../core/grid.cuh"
+#include "../core/registers.cuh"
+#include "load.cuh"
+
+namespace moegen::grouped_matmul {
+
+/// Keeps the compiler from merging the ends of different widths, which costs spills and serialises the products.
+template <uint32_t N>
+MOEGEN_DEVICE void keep_apart() {
+#ifndef MOEGEN_TARGET_CPU
+  asm volatile("// width %0" ::"n"(N) : "memory");
+#endif
+}
+
+/// Lets `count` stages pass without a look at them.
+template <class P, class T>
+MOEGEN_DEVICE void pass_stages(const Shared<P, T>& shared, Ring<T>& ring, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) {
+    mbarrier_wait(shared.full(ring.stage), ring.parity);
+    warp_sync();  // all lanes are past the barrier, and have read the tile
+    release_stage(shared, ring.stage);
+    ring.next();
+  }
+}
+
+/// Multiplies and stores one tile, N tokens (or weights) wide.
+template <class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void multiply_tile(const Args& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
+                                 uint32_t warpgroup) {
+  if constexpr (T::tokens_on_m) {
+    if (warpgroup * kWarpgroupRows >= tile.rows)
+      return pass_stages(shared, ring, tile.expert < 0 ? kEmptySlices<T> : P::depth_blocks);
+  }
+  const typename T::template Finish<P, T, Custom, N> finish(args, tile, warpgroup);
+  float sum[N / 2];
+  clear(sum);
+  if (tile.expert >= 0)
+    sum_tile<P, T, N>(shared, ring, warpgroup, sum);
+  else
+    pass_stages(shared, ring, kEmptySlices<T>);
+  store_tile(finish, shared, warpgroup, sum);
+  keep_apart<N>();
+}
+
+/// The same with the least width that holds the tile.
+template <class P, class T, class Custom, uint32_t Index = 0>
+MOEGEN_DEVICE void multiply_width(const Args& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
+                                  uint32_t warpgroup) {
+  if constexpr (!T::tokens_on_m && Index + 1 < T::num_widths) {
+    if (tile.rows > T::width(Index))
+      return multiply_width<P, T, Custom, Index + 1>(args, shared, ring, tile, warpgroup);
+  }
+  multiply_tile<P, T, Custom, T::product_columns(Index)>(args, shared, ring, tile, warpgroup);
+}
+
+/// A multiplying warpgroup's work.
+template <class P, class T, class Custom>
+MOEGEN_DEVICE void multiply_tiles(const Args& args, const Shared<P, T>& shared, uint32_t warpgroup) {
+  Ring<T> ring;
+  while (true) {
+    mbarrier_wait(shared.full(ring.stage), ring.parity);
+    const Tile tile = shared.tile(ring.stage);
+    if (tile.rows == 0) break;
+    multiply_width<P, T, Custom>(args, shared, ring, tile, warpgroup);
+  }
+}
+
+template <class P, class T>
+MOEGEN_DEVICE void load(const TensorArgs& args, const Shared<P, T>& shared, uint32_t rank) {
+  if (warp_index() == 0) load_tiles<P, T>(args, shared, rank);
+  if constexpr (P::block_scales) {
+    if (warp_index() >= 1 && warp_index() <= T::scale_warps)
+      bring_scales<P, T>(args.args, shared, rank, warp_index() - 1);
+  }
+}
+
+template <class P, class T, class Custom>
+MOEGEN_DEVICE void run(const TensorArgs& args) {
+  const Shared<P, T> shared = {dynamic_shared_tiles()};
+  static_assert(Layout<P, T>::total <= T::shared_bytes, "the plan reserved less shared memory than the block needs");
+  init_barriers(shared);
+  launch_dependents();
+  if constexpr (T::cluster > 1) {
+    cluster_arrive();
+    cluster_wait();
+  } else {
+    block_sync();
+  }
+  wait_for_dependencies();
+  const uint32_t rank = T::cluster == 1 ? 0 : block_index() % T::cluster;
+  if (warp_index() < kWarpgroupThreads / kWarpSize) {
+    release_registers<T::loader_registers>();
+    load(args, shared, rank);
+  } else {
+    acquire_registers<T::multiplier_registers>();
+    multiply_tiles<P, T, Custom>(args.args, shared, warp_index() / 4 - 1);
+  }
+  if constexpr (T::cluster > 1) {
+    cluster_arrive();
+    cluster_wait();
+  }
+}
+
+}  // namespace moegen::grouped_matmul

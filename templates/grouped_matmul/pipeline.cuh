@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// grouped_matmul, shared memory of a block and the ring of stages that its warps pass through.
+//
+// Shared memory, in this order:
+//   tiles    [stages] of weight_rows x 128 bytes of b, then max_tokens x 128 bytes of a, 128-byte swizzle
+//   staging  [warpgroups] of the rows of c on their way out
+//   scales   [stages] of a factor for each token (block128 only; gate and up have their own)
+//   tiles'   [stages] Tile, valid in the stage with which a tile begins
+//   full, empty [stages] barriers
+//
+// full[s]:  1 arrival of the loading thread with the bytes of its copies, 1 of each warp that brings scales.
+// empty[s]: 1 arrival of each multiplying warp of every block of the cluster.
+// Loaders wait for empty with the opposite parity, so that their first round through the ring waits for nothing.
+#pragma once
+
+#include "../core/mbarrier.cuh"
+#include "../core/shared.cuh"
+#include "../core/shared_address.cuh"
+#include "../core/thread.cuh"
+#include "../core/types.cuh"
+#include "tile.cuh"
+
+namespace moegen::grouped_matmul {
+
+enum : uint32_t {
+  kSliceBytes = 128,  // of K in a stage: the widest swizzle
+  kWarpgroupThreads = 128,
+  kWarpgroupRows = 64,  // of one wgmma
+};
+
+/// A stage, and the parity of the round through all stages.
+template <class T>
+struct Ring {
+  uint32_t stage = 0, parity = 0;
+  MOEGEN_DEVICE void next() {
+    stage = stage + 1 == T::stages ? 0 : stage + 1;
+    parity ^= stage == 0 ? 1 : 0;
+  }
+};
+
+/// Stages of a tile without an expert, with nothing in them: all of them where tiles begin at stage 0.
+template <class T>
+constexpr uint32_t kEmptySlices = T::aligned ? T::stages : 1;
+
+template <class P, class T>
+struct Layout {
+  enum : uint32_t {
+    weight_bytes = T::weight_rows * kSliceBytes,
+    stage_bytes = weight_bytes + T::max_tokens * kSliceBytes,
+    scale_bytes = P::block_scales ? T::max_tokens * P::scales_per_token * 4 : 0,
+    staging = T::stages * stage_bytes,
+    scales = staging + T::warpgroups * T::staging_bytes,
+    infos = scales + T::stages * scale_bytes,
+    full = infos + T::stages * sizeof(Tile),
+    empty = full + T::stages * 8,
+    total = empty + T::stages * 8,
+  };
+};
+
+/// The block's shared memory by its parts.
+template <class P, class T>
+struct Shared {
+  using L = Layout<P, T>;
+  unsigned char* base;
+
+  MOEGEN_DEVICE unsigned char* weights(uint32_t stage) const { return base + stage * L::stage_bytes; }
+  MOEGEN_DEVICE unsigned char* tokens(uint32_t stage) const { return weights(stage) + L::weight_bytes; }
+  MOEGEN_DEVICE unsigned char* staging(uint32_t warpgroup) const {
+    return base + L::staging + warpgroup * T::staging_bytes;
+  }
+  MOEGEN_DEVICE float* scales(uint32_t stage) const {
+    return reinterpret_cast<float*>(base + L::scales + stage * L::scale_bytes);
+  }
+  MOEGEN_DEVICE Tile& tile(uint32_t stage) const { return reinterpret_cast<Tile*>(base + L::infos)[stage]; }
+  MOEGEN_DEVICE uint64_t* full(uint32_t stage) const { return reinterpret_cast<uint64_t*>(base + L::full) + stage; }
+  MOEGEN_DEVICE uint64_t* empty(uint32_t stage) const { return reinterpret_cast<uint64_t*>(base + L::empty) + stage; }
+};
+
+/// Makes the barriers; a barrier of the block or cluster must follow.
+template <class P, class T>
+MOEGEN_DEVICE void init_barriers(const Shared<P, T>& shared) {
+  if (thread_index() != 0) return;
+  for (uint32_t stage = 0; stage < T::stages; ++stage) {
+    mbarrier_init(shared.full(stage), 1 + T::scale_warps);
+    mbarrier_init(shared.empty(stage), T::warpgroups * kWarpgroupThreads / kWarpSize * T::cluster);
+  }
+  mbarrier_fence_init();
+}
+
+/// Gives a stage back to the loaders, as far as this warp goes.
+template <class P, class T>
+MOEGEN_DEVICE void release_stage(const Shared<P, T>& shared, uint32_t stage) {
+  if constexpr (T::cluster == 1) {
+    if (lane_index() == 0) mbarrier_arrive(shared.empty(stage));
+  } else {
+    if (lane_index() < T::cluster) mbarrier_arrive_remote(shared.empty(stage), lane_index());
+  }
+}
+
+}  // namespace moegen::grouped_matmul

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// grouped_matmul, stores of tiles with tokens on M and weights on N: a thread's values already lie side by side in a
+// token's row.
+#pragma once
+
+#include "finish_tokens_m.cuh"
+#include "store.cuh"
+
+namespace moegen::grouped_matmul {
+
+/// Stages 16 tokens of this warp by 16 columns from 8 * j on, as four 8 x 8 matrices of 16-bit values.
+template <class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void stage_matrices(const FinishTokensM<P, T, Custom, N>& finish, const Staging<P, T>& staging,
+                                  const float (&sum)[N / 2], uint32_t j) {
+  uint32_t registers[4];
+#pragma unroll
+  for (uint32_t m = 0; m < 4; ++m) {
+    float pair[2];
+    finish.values(sum, j + m / 2, m % 2, pair);
+    registers[m] = pack_pair(typename P::output_dtype{}, pair[0], pair[1]);
+  }
+  const uint32_t m = lane_index() / 8;
+  store_matrix(staging.at(warp_index() % 4 * 16 + m % 2 * 8 + lane_index() % 8, 8 * (j + m / 2)), registers);
+}
+
+template <class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void stage_floats(const FinishTokensM<P, T, Custom, N>& finish, const Staging<P, T>& staging,
+                                const float (&sum)[N / 2], uint32_t j) {
+#pragma unroll
+  for (uint32_t half = 0; half < 2; ++half) {
+    float pair[2];
+    finish.values(sum, j, half, pair);
+#pragma unroll
+    for (uint32_t k = 0; k < 2; ++k)
+      *reinterpret_cast<float*>(
+          staging.at(warp_index() % 4 * 16 + lane_index() / 4 + 8 * half, 8 * j + lane_index() % 4 * 2 + k)) = pair[k];
+  }
+}
+
+/// Brings a finished tile of this warpgroup on its way: its 64 tokens.
+template <class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void store_tile(const FinishTokensM<P, T, Custom, N>& finish, const Shared<P, T>& shared,
+                              uint32_t warpgroup, const float (&sum)[N / 2]) {
+  const Staging<P, T> staging = {shared.staging(warpgroup), warpgroup};
+  const uint32_t first = warpgroup * kWarpgroupRows;
+  if constexpr (sizeof(typename P::output_dtype) == 4) {
+#pragma unroll
+    for (uint32_t j = 0; j < T::tile_columns / 8; ++j) stage_floats(finish, staging, sum, j);
+  } else {
+#pragma unroll
+    for (uint32_t j = 0; j < T::tile_columns / 8; j += 2) stage_matrices(finish, staging, sum, j);
+  }
+  staging.send(finish.args, uint64_t{finish.tile.row} + first, finish.tile.unit * T::tile_columns,
+               min_of<uint32_t>(finish.tile.rows - first, kWarpgroupRows));
+}
+
+}  // namespace moegen::grouped_matmul

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// grouped_matmul, scheduler: which tile a block multiplies next, found on the device from the groups' offsets.
+//
+// Order of tiles: the groups in turn; in a group slabs of `raster` units of columns; in a slab the tiles of tokens; for
+// each the units of the slab. A unit is what one cluster multiplies at once, so its blocks share their tokens. Clusters
+// take the tiles of that order in turn. Empty groups have no tile.
+//
+// A warp walks together: each lane knows the last token tile of `groups_per_lane` neighbouring groups, so that a ballot
+// finds the lane, and a second one the group, however many groups there are.
+#pragma once
+
+#include "../core/thread.cuh"
+#include "../core/types.cuh"
+#include "../core/warp.cuh"
+#include "args.h"
+
+namespace moegen::grouped_matmul {
+
+/// What all roles must know of a tile.
+struct alignas(16) Tile {
+  uint32_t row;    // first row of a and c
+  uint32_t rows;   // 1 .. max_tokens; 0 ends the work
+  uint32_t unit;   // of columns; the block's own, not its cluster's
+  int32_t expert;  // -1: none, the products are 0
+};
+
+/// Rows of one group, and how they are cut into tiles.
+struct Group {
+  uint32_t row, rows;
+};
+
+/// Token tiles of a group of `rows` rows.
+template <class T>
+MOEGEN_DEVICE uint32_t count_tiles(uint32_t rows) {
+  return ceil_div<uint32_t>(rows, T::max_tokens);
+}
+
+/// Rows of each tile but the last. Few tiles are made equal: a narrow last one would be bound by its weights' way
+/// through L2, not by the tensor cores.
+template <class T>
+MOEGEN_DEVICE uint32_t rows_per_tile(uint32_t rows) {
+  const uint32_t tiles = count_tiles<T>(rows);
+  if (tiles > T::even_tiles) return T::max_tokens;
+  return round_up<uint32_t>(ceil_div(rows, tiles), T::token_step);
+}
+
+template <class P, class T>
+class TileWalk {
+ public:
+  MOEGEN_DEVICE TileWalk(const Args& args, uint32_t rank)
+      : args_(args),
+        rank_(rank),
+        next_(block_index() / T::cluster),
+        num_groups_(static_cast<uint32_t>(args.num_groups)) {
+    load_window();
+  }
+
+  /// The next tile of this block's cluster; false at the end. All lanes of the warp call it together.
+  MOEGEN_DEVICE bool next(Tile& tile) {
+    while (next_ - before_ >= last(kWarpSize - 1) * kUnits) {
+      if (first_ + kWindow >= num_groups_) return false;
+      before_ += last(kWarpSize - 1) * kUnits;
+      first_ += kWindow;
+      load_window();
+    }
+    find(next_ - before_, tile);
+    next_ += num_blocks() / T::cluster;
+    return true;
+  }
+
+ private:
+  enum : uint32_t {
+    kWindow = kWarpSize * P::groups_per_lane,
+    kUnits = ceil_div<uint32_t>(P::output_columns, T::tile_columns* T::cluster),
+  };
+
+  MOEGEN_DEVICE uint32_t last(uint32_t lane) const { return shuffle(lane_tiles_, lane); }
+
+  MOEGEN_DEVICE Group group(uint32_t index) const {
+    if (index >= num_groups_) return {0, 0};
+    const uint32_t row = args_.a_offsets[index];
+    return {row, args_.a_offsets[index + 1] - row};
+  }
+
+  /// Sum of `value` over this lane and those below.
+  static MOEGEN_DEVICE uint32_t scan(uint32_t value) {
+#pragma unroll
+    for (uint32_t delta = 1; delta < kWarpSize; delta *= 2) value += shuffle_up(value, delta, 0);
+    return value;
+  }
+
+  MOEGEN_DEVICE void load_window() {
+    uint32_t tiles = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < P::groups_per_lane; ++i)
+      tiles += count_tiles<T>(group(first_ + lane_index() * P::groups_per_lane + i).rows);
+    lane_tiles_ = scan(tiles);
+  }
+
+  /// The group of token tile number `tile` of the window, its rows, and how many tiles of the window come before it.
+  MOEGEN_DEVICE uint32_t find_group(uint32_t tile, Group& found, uint32_t& tiles_before) const {
+    const uint32_t owner = popcount(ballot(lane_tiles_ <= tile));
+    tiles_before = owner == 0 ? 0 : last(owner - 1);
+    uint32_t index = first_ + owner * P::groups_per_lane;
+    const Group mine = group(index + min_of<uint32_t>(lane_index(), P::groups_per_lane - 1));
+    uint32_t inner = 0;
+    if constexpr (P::groups_per_lane > 1) {
+      const uint32_t ends = scan(lane_index() < P::groups_per_lane ? count_tiles<T>(mine.rows) : 0);
+      inner = popcount(ballot(ends <= tile - tiles_before));
+      if (inner > 0) tiles_before += shuffle(ends, inner - 1);
+    }
+    found = {shuffle(mine.row, inner), shuffle(mine.rows, inner)};
+    return index + inner;
+  }
+
+  /// The tile at place `place` of the window.
+  MOEGEN_DEVICE void find(uint32_t place, Tile& tile) const {
+    Group rows;
+    uint32_t tiles_before;
+    const uint32_t index = find_group(place / kUnits, rows, tiles_before);
+    const uint32_t tiles = count_tiles<T>(rows.rows), local = place - tiles_before * kUnits;
+    const uint32_t slab = local / (T::raster * tiles), inside = local % (T::raster * tiles);
+    const uint32_t width = min_of<uint32_t>(kUnits - slab * T::raster, T::raster);
+    const uint32_t step = rows_per_tile<T>(rows.rows), start = inside / width * step;
+    tile.row = rows.row + start;
+    tile.rows = min_of(rows.rows - start, step);
+    tile.unit = (slab * T::raster + inside % width) * T::cluster + rank_;
+    tile.expert = args_.expert_ids[index];
+  }
+
+  const Args& args_;
+  const uint32_t rank_;  // of this block in its cluster
+  uint32_t next_;        // place of the cluster's next tile in the order of all tiles
+  const uint32_t num_groups_;
+  uint32_t first_ = 0;       // group at the window's start
+  uint32_t before_ = 0;      // tiles before the window
+  uint32_t lane_tiles_ = 0;  // token tiles of the window up to this lane's last group
+};
+
+}  // namespace moegen::grouped_matmul
