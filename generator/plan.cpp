@@ -79,14 +79,14 @@ std::string Plan::to_json() const {
     if (!decision.reason.empty()) row["reason"] = decision.reason;
   }
   Json root = {{"family", family},
-                     {"kernel", kernel},
-                     {"arch", arch.name},
-                     {"config", config_name},
-                     {"launch_abi", launch_abi},
-                     {"args_bytes", args_bytes},
-                     {"decisions", std::move(decisions_json)},
-                     {"entries", to_json_list(entries)},
-                     {"expressions", to_json_list(expressions)}};
+               {"kernel", kernel},
+               {"arch", arch.name},
+               {"config", config_name},
+               {"launch_abi", launch_abi},
+               {"args_bytes", args_bytes},
+               {"decisions", std::move(decisions_json)},
+               {"entries", to_json_list(entries)},
+               {"expressions", to_json_list(expressions)}};
   if (parameter_bytes != 0) root["parameter"] = {{"name", parameter}, {"bytes", parameter_bytes}};
   return root.dump(2) + "\n";
 }

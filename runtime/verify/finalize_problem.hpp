@@ -30,7 +30,7 @@ struct Routing {
 
 struct FinalizeOptions {
   std::uint64_t seed = 1;
-  bool spoil_rows = false;      ///< a few rows hold NaN and infinities
+  bool spoil_rows = false;                     ///< a few rows hold NaN and infinities
   const std::vector<char>* weights = nullptr;  ///< [T, slots] router.weights as a router left them; null: random
   std::int64_t row_stride = 1;  ///< row r of the routing is row r * row_stride on the target; NaN rows lie between
 };

@@ -33,9 +33,8 @@ struct LayerReport {
   bool failed() const;
 };
 
-/// Runs the layer on the engine's target, as far as this version has its kernels: logits are random, and so are the rows
-/// that experts would write. Throws: unsupported where there is no device or no CPU
-/// target; else as Engine::get.
+/// Runs the layer on the engine's target, as far as this version has its kernels: logits are random, and so are the
+/// rows that experts would write. Throws: unsupported where there is no device or no CPU target; else as Engine::get.
 LayerReport run_layer(Engine& engine, const Config& config, const LayerOptions& options);
 
 }  // namespace moegen::verify

@@ -214,9 +214,7 @@ TEST_CASE("list shows families and archs, and the kernels of configs") {
   CHECK(std::any_of(list.begin(), list.end(), [](const auto& row) {
     return row == nlohmann::json{{"config", "small"}, {"kernel", "finalize"}, {"available", true}};
   }));
-  CHECK(std::any_of(list.begin(), list.end(), [](const auto& row) {
-    return row["kernel"] == "router";
-  }));
+  CHECK(std::any_of(list.begin(), list.end(), [](const auto& row) { return row["kernel"] == "router"; }));
 }
 
 TEST_CASE("standard input can be read once") {

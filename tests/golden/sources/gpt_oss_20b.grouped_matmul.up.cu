@@ -394,9 +394,9 @@ MOEGEN_DEVICE float times_logistic(float factor, float x) { return factor * reci
 //
 // A kernel's Params say which: `activation_kind` (a type of namespace kinds), `activation_gated`, `activation_limited`,
 // and where the kind has them alpha(), beta() and linear_beta(). Relative error below 2^-20 (situ: 2^-17) plus 2^-22 x,
-// where e^x is the largest exponential involved, and up to 2^-118 in absolute terms, times up (situ: 2^-100): special.cuh
-// has exponentials of one instruction, and results are rounded to 16 bits or fewer. NaN stays NaN; at an infinity a
-// function has its limit.
+// where e^x is the largest exponential involved, and up to 2^-118 in absolute terms, times up (situ: 2^-100):
+// special.cuh has exponentials of one instruction, and results are rounded to 16 bits or fewer. NaN stays NaN; at an
+// infinity a function has its limit.
 
 
 namespace moegen {
