@@ -241,7 +241,7 @@ LaunchConstants constants(const Plan& plan) {
 }
 
 const std::int64_t* entry_constants(const LaunchConstants& values, int entry) noexcept {
-  return &values[static_cast<std::size_t>(kFirstEntry + entry * kEntryConstants)];
+  return &values[kFirstEntry + static_cast<std::size_t>(entry) * kEntryConstants];
 }
 
 /// Groups that may have rows.
