@@ -108,6 +108,14 @@ bool says_more(std::string_view kernel, const Arch& arch, std::string_view confi
   return arch.name == "sm_80" || arch.name == "sm_90a";
 }
 
+// False for a matmul and an option of other kernels: its text is that of the option before.
+bool reads(std::string_view kernel, std::string_view option) {
+  if (!kernel.starts_with("grouped_matmul.")) return true;
+  for (std::string_view section : {"\"activation\": {", "\"experts\": {", "\"dtypes\": {"})
+    if (option.find(section) != std::string_view::npos) return true;
+  return false;
+}
+
 }  // namespace
 
 TEST_CASE("every shipped config compiles for every arch without a spill") {
@@ -128,10 +136,12 @@ TEST_CASE("every option of the kernels compiles on the oldest arch and on Hopper
     const Config config = Config::from_json(fmt::format(
         R"({{"moegen": 1, "name": "option-{}", "hidden": 2880, "intermediate": 64, "num_experts": 64, "top_k": 6,
              "router": {{"scoring": "softmax", "shared_slots": {{"count": 2}}}}, {}}})",
-        jobs.size() / 4, option));
+        &option - option_texts().data(), option));
     for (const std::string& kernel : available_kernels_of(config))
-      for (std::string_view arch : {"sm_80", "sm_90a"}) jobs.push_back({config, kernel, &find_arch(arch)});
+      for (std::string_view arch : {"sm_80", "sm_90a"})
+        if (reads(kernel, option)) jobs.push_back({config, kernel, &find_arch(arch)});
   }
+  REQUIRE(jobs.size() >= option_texts().size() * 2 * 5);
   compile_all(jobs);
 }
 
