@@ -108,9 +108,12 @@ bool says_more(std::string_view kernel, const Arch& arch, std::string_view confi
   return arch.name == "sm_80" || arch.name == "sm_90a";
 }
 
-// False for a matmul and an option of other kernels: its text is that of the option before.
+// False for a matmul and an option of other kernels: its text is that of the option before; and for weights that it
+// refuses.
 bool reads(std::string_view kernel, std::string_view option) {
   if (!kernel.starts_with("grouped_matmul.")) return true;
+  for (std::string_view refused : {"\"mxfp8\"", "\"mxfp4\"", "\"nvfp4\""})
+    if (option.find(refused) != std::string_view::npos) return false;
   for (std::string_view section : {"\"activation\": {", "\"experts\": {", "\"dtypes\": {"})
     if (option.find(section) != std::string_view::npos) return true;
   return false;
