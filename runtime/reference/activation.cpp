@@ -29,7 +29,7 @@ double gelu_tanh(double x) {
 double at_most(double x, double limit) { return x > limit ? limit : x; }
 double within(double x, double limit) { return x < -limit ? -limit : at_most(x, limit); }
 
-// What special.cuh's exponential of an argument of this magnitude is off by in a value that it is a factor of.
+// What approx.cuh's exponential of an argument of this magnitude is off by in a value that it is a factor of.
 double bend(double value, double exponent) { return std::abs(value) * std::min(std::abs(exponent), 128.0) * 0x1p-22; }
 
 // What situ's hyperbolic tangents are off by.

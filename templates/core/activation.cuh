@@ -5,13 +5,13 @@
 // A kernel's Params say which: `activation_kind` (a type of namespace kinds), `activation_gated`, `activation_limited`,
 // and where the kind has them alpha(), beta() and linear_beta(). Relative error below 2^-20 (situ: 2^-17) plus 2^-22 x,
 // where e^x is the largest exponential involved, and up to 2^-118 in absolute terms, times up (situ: 2^-100):
-// special.cuh has exponentials of one instruction, and results are rounded to 16 bits or fewer. NaN stays NaN; at an
+// approx.cuh has exponentials of one instruction, and results are rounded to 16 bits or fewer. NaN stays NaN; at an
 // infinity a function has its limit.
 #pragma once
 
+#include "approx.cuh"
 #include "bits.cuh"
 #include "math.cuh"
-#include "special.cuh"
 #include "types.cuh"
 
 namespace moegen {
@@ -22,6 +22,11 @@ enum : uint32_t { kSignBit = 0x80000000u };
 /// log2(e): e^x = 2^(kLog2E * x).
 constexpr float kLog2E = 1.44269504f;
 
+/// factor / (1 + 2^-x) for factor above -infinity.
+MOEGEN_DEVICE float times_logistic(float factor, float x) {
+  return factor * approx::reciprocal(1.0f + approx::exp2(-x));
+}
+
 /// Keeps a factor whose sigmoid is 0 from being infinite.
 MOEGEN_DEVICE float finite_below(float x) { return math::max(x, -1.0e30f); }
 
@@ -29,7 +34,7 @@ MOEGEN_DEVICE float finite_below(float x) { return math::max(x, -1.0e30f); }
 struct silu {
   template <class P>
   static MOEGEN_DEVICE float apply(float x) {
-    return special::times_logistic(finite_below(x), kLog2E * x);
+    return times_logistic(finite_below(x), kLog2E * x);
   }
   template <class P>
   static MOEGEN_DEVICE float gated(float gate, float up) {
@@ -41,7 +46,7 @@ struct silu {
 struct swiglu_oai {
   template <class P>
   static MOEGEN_DEVICE float gated(float gate, float up) {
-    return special::times_logistic(finite_below(gate), kLog2E * P::alpha() * gate) * (up + 1.0f);
+    return times_logistic(finite_below(gate), kLog2E * P::alpha() * gate) * (up + 1.0f);
   }
 };
 
@@ -61,7 +66,7 @@ struct gelu {
     denominator = math::fma(denominator, a, 1.20553416f);
     denominator = math::fma(denominator, a, 1.6764433f);
     denominator = math::fma(denominator, a, 1.0f);
-    const float tail = special::exp2(-0.5f * kLog2E * (a * a)) * (numerator * special::reciprocal(denominator));
+    const float tail = approx::exp2(-0.5f * kLog2E * (a * a)) * (numerator * approx::reciprocal(denominator));
     return x < 0.0f ? bounded * tail : math::fma(-bounded, tail, x);
   }
   template <class P>
@@ -75,7 +80,7 @@ struct gelu_tanh {
   template <class P>
   static MOEGEN_DEVICE float apply(float x) {
     constexpr float kLinear = 2.30220819f, kCubic = 0.102943240f;  // 2 c log2(e), and 0.044715 times that
-    return special::times_logistic(finite_below(x), x * math::fma(kCubic, x * x, kLinear));
+    return times_logistic(finite_below(x), x * math::fma(kCubic, x * x, kLinear));
   }
   template <class P>
   static MOEGEN_DEVICE float gated(float gate, float up) {
@@ -115,8 +120,8 @@ struct situ {
   static MOEGEN_DEVICE float gated(float gate, float up) {
     constexpr float kScale = P::beta() * P::linear_beta();
     const Fraction first = tanh_of(gate * (1.0f / P::beta())), second = tanh_of(up * (1.0f / P::linear_beta()));
-    const float denominator = first.denominator * second.denominator * (1.0f + special::exp2(-kLog2E * gate));
-    return kScale * first.numerator * second.numerator * special::reciprocal(denominator);
+    const float denominator = first.denominator * second.denominator * (1.0f + approx::exp2(-kLog2E * gate));
+    return kScale * first.numerator * second.numerator * approx::reciprocal(denominator);
   }
 };
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The special function units: one instruction each, with the error that the PTX ISA documents (8.x, "Floating Point
-// Instructions"). Subnormal inputs count as 0 and subnormal results become 0. For choices and weights that need a few
-// parts in 10^7; math.cuh has the functions whose bits are the same everywhere.
+// Instructions"). Subnormal inputs count as 0 and subnormal results become 0. For kernels that would wait for
+// arithmetic if they took the functions of math.cuh, whose bits are the same everywhere: these differ in their last
+// bits between a GPU and the CPU target, so nothing that is compared to the bit may depend on them (quantize.cuh proves
+// that its codes do not).
 #pragma once
 
 #include "bits.cuh"
@@ -20,7 +22,7 @@ MOEGEN_DEVICE float flush(float x) {
 /// 2^x. Relative error below 2^-22; 0 at -infinity, infinity from 128 on, NaN for NaN. ex2.approx.ftz.f32
 MOEGEN_DEVICE float exp2(float x) {
 #ifdef MOEGEN_TARGET_CPU
-  if (x != x) return x;
+  if (x != x) return bits_float(0x7FFFFFFFu);
   if (x >= 128.0f) return bits_float(0x7F800000u);
   if (x < -126.0f) return 0.0f;
   const float n = (x + 12582912.0f) - 12582912.0f;  // 1.5 * 2^23: adding it leaves the nearest integer

@@ -44,4 +44,8 @@ MOEGEN_DEVICE uint32_t pack_float16(float low, float high) {
 #endif
 }
 
+/// Two floats rounded to the type of the first argument.
+MOEGEN_DEVICE uint32_t pack_pair(bfloat16, float low, float high) { return pack_bfloat16(low, high); }
+MOEGEN_DEVICE uint32_t pack_pair(float16, float low, float high) { return pack_float16(low, high); }
+
 }  // namespace moegen

@@ -37,9 +37,6 @@ MOEGEN_DEVICE Elements<T, Count> load_elements(const void* base, uint64_t first)
   return elements;
 }
 
-MOEGEN_DEVICE uint32_t pack_pair(bfloat16, float low, float high) { return pack_bfloat16(low, high); }
-MOEGEN_DEVICE uint32_t pack_pair(float16, float low, float high) { return pack_float16(low, high); }
-
 /// 16 bytes of elements of type T, rounded from `value`.
 template <class T>
 MOEGEN_DEVICE Vector16 pack_elements(const float (&value)[16 / sizeof(T)]) {

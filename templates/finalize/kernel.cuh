@@ -14,6 +14,7 @@
 #pragma once
 
 #include "../core/convert.cuh"
+#include "../core/elements.cuh"
 #include "../core/grid.cuh"
 #include "../core/memory.cuh"
 #include "../core/thread.cuh"
@@ -22,13 +23,9 @@
 
 namespace moegen::finalize {
 
-/// `vector` elements of type T as they lie in memory, in 16-byte pieces.
+/// `vector` elements of type T as they lie in memory.
 template <class P, class T>
-struct Packed {
-  static constexpr uint32_t kPieces = P::vector * sizeof(T) / sizeof(Vector16);
-  static_assert(kPieces * sizeof(Vector16) == P::vector * sizeof(T), "a vector of every dtype in use is whole pieces");
-  Vector16 piece[kPieces];
-};
+using Packed = Elements<T, P::vector>;
 
 template <class P>
 struct Columns {
@@ -37,26 +34,8 @@ struct Columns {
 
 template <class P, class T>
 MOEGEN_DEVICE Packed<P, T> load_packed(const void* base, uint64_t row, uint32_t column) {
-  const char* pointer = static_cast<const char*>(base) + (row * P::hidden + column) * sizeof(T);
-  Packed<P, T> packed;
-#pragma unroll
-  for (uint32_t i = 0; i < Packed<P, T>::kPieces; ++i) packed.piece[i] = load_constant(pointer + i * sizeof(Vector16));
-  return packed;
+  return load_elements<T, P::vector>(base, row * P::hidden + column);
 }
-
-/// Element `index` of `packed`; `index` is a constant after unrolling.
-template <class P, class T>
-MOEGEN_DEVICE float element(const Packed<P, T>& packed, uint32_t index) {
-  if constexpr (sizeof(T) == 4) {
-    return bits_float(packed.piece[index / 4].word[index % 4]);
-  } else {
-    const uint32_t word = packed.piece[index / 8].word[index % 8 / 2];
-    return to_float(T{static_cast<uint16_t>(index % 2 == 0 ? word & 0xFFFFu : word >> 16)});
-  }
-}
-
-MOEGEN_DEVICE uint32_t pack_pair(bfloat16, float low, float high) { return pack_bfloat16(low, high); }
-MOEGEN_DEVICE uint32_t pack_pair(float16, float low, float high) { return pack_float16(low, high); }
 
 /// Rounds to the output's dtype and stores.
 template <class P>
@@ -113,7 +92,7 @@ MOEGEN_DEVICE SlotSource load_source(const Args& args, uint64_t pair) {
 template <class P, class T>
 MOEGEN_DEVICE void add_row(Columns<P>& sum, const Packed<P, T>& packed, float scale) {
 #pragma unroll
-  for (uint32_t i = 0; i < P::vector; ++i) sum.value[i] += scale * element<P, T>(packed, i);
+  for (uint32_t i = 0; i < P::vector; ++i) sum.value[i] += scale * packed[i];
 }
 
 /// Adds weight * (row + bias of its expert).
@@ -123,8 +102,7 @@ MOEGEN_DEVICE void add_biased_row(const Args& args, Columns<P>& sum, const Packe
   if (source.expert < 0) return add_row<P, T>(sum, packed, source.weight);
   const auto bias = load_packed<P, T>(args.bias, static_cast<uint64_t>(source.expert), column);
 #pragma unroll
-  for (uint32_t i = 0; i < P::vector; ++i)
-    sum.value[i] += source.weight * (element<P, T>(packed, i) + element<P, T>(bias, i));
+  for (uint32_t i = 0; i < P::vector; ++i) sum.value[i] += source.weight * (packed[i] + bias[i]);
 }
 
 /// Adds the slots [first, first + Count): all rows are asked for before the first is used.

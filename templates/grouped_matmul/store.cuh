@@ -15,9 +15,6 @@
 
 namespace moegen::grouped_matmul {
 
-MOEGEN_DEVICE uint32_t pack_pair(bfloat16, float low, float high) { return pack_bfloat16(low, high); }
-MOEGEN_DEVICE uint32_t pack_pair(float16, float low, float high) { return pack_float16(low, high); }
-
 /// Where a warpgroup stages rows of `warpgroup_columns` columns, `staging_rows` at a time.
 template <class P, class T>
 struct Staging {

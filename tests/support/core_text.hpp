@@ -24,11 +24,12 @@ inline std::string without_includes(std::string_view text) {
 /// Every file of templates/core, included before including ones.
 inline std::string core_text() {
   constexpr const char* kFiles[] = {
-      "types.cuh",   "atomic.cuh",     "bits.cuh",      "thread.cuh",    "shared.cuh",      "shared_address.cuh",
-      "warp.cuh",    "cluster.cuh",    "grid.cuh",      "memory.cuh",    "convert.cuh",     "narrow.cuh",
-      "barrier.cuh", "mbarrier.cuh",   "bulk_copy.cuh", "tensor_map.h",  "tensor_copy.cuh", "copy_async.cuh",
-      "matrix.cuh",  "mma.cuh",        "wgmma.cuh",     "registers.cuh", "timer.cuh",       "math.cuh",
-      "special.cuh", "activation.cuh", "quantize.cuh"};
+      "types.cuh",     "atomic.cuh",   "bits.cuh",      "thread.cuh",    "shared.cuh",      "shared_address.cuh",
+      "warp.cuh",      "cluster.cuh",  "grid.cuh",      "memory.cuh",    "convert.cuh",     "narrow.cuh",
+      "barrier.cuh",   "mbarrier.cuh", "bulk_copy.cuh", "tensor_map.h",  "tensor_copy.cuh", "copy_async.cuh",
+      "matrix.cuh",    "mma.cuh",      "wgmma.cuh",     "registers.cuh", "timer.cuh",       "math.cuh",
+      "approx.cuh",    "lanes.cuh",    "elements.cuh",  "experts.cuh",   "activation.cuh",  "quantize.cuh",
+      "row_codes.cuh", "rows.cuh"};
   std::string text;
   for (const char* file : kFiles) text += without_includes(Templates::embedded().text(std::string("core/") + file));
   return text;

@@ -138,6 +138,93 @@ MOEGEN_DEVICE uint32_t pack_float16(float low, float high) {
 #endif
 }
 
+/// Two floats rounded to the type of the first argument.
+MOEGEN_DEVICE uint32_t pack_pair(bfloat16, float low, float high) { return pack_bfloat16(low, high); }
+MOEGEN_DEVICE uint32_t pack_pair(float16, float low, float high) { return pack_float16(low, high); }
+
+}  // namespace moegen
+
+// ---- core/memory.cuh -------------------------------------------------------------------------------------
+// Global memory: 16-byte accesses.
+
+
+namespace moegen {
+
+/// Loads 16 bytes that nothing writes while the kernel runs. `pointer` is 16-byte aligned.
+MOEGEN_DEVICE Vector16 load_constant(const void* pointer) {
+#ifdef MOEGEN_TARGET_CPU
+  return *static_cast<const Vector16*>(pointer);
+#else
+  Vector16 v;
+  asm("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];"
+      : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+      : "l"(pointer));
+  return v;
+#endif
+}
+
+/// Stores 16 bytes. `pointer` is 16-byte aligned.
+MOEGEN_DEVICE void store(void* pointer, const Vector16& v) {
+#ifdef MOEGEN_TARGET_CPU
+  *static_cast<Vector16*>(pointer) = v;
+#else
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(pointer), "r"(v.word[0]), "r"(v.word[1]),
+               "r"(v.word[2]), "r"(v.word[3])
+               : "memory");
+#endif
+}
+
+}  // namespace moegen
+
+// ---- core/elements.cuh -----------------------------------------------------------------------------------
+// Neighbouring elements of a row as they lie in memory, in 16-byte pieces, and as floats.
+
+
+namespace moegen {
+
+/// `Count` elements of type T (float, bfloat16, float16).
+template <class T, uint32_t Count>
+struct Elements {
+  static constexpr uint32_t kPieces = Count * sizeof(T) / sizeof(Vector16);
+  static_assert(kPieces * sizeof(Vector16) == Count * sizeof(T), "whole 16-byte pieces");
+  Vector16 piece[kPieces];
+
+  /// Element `index`, a constant after unrolling.
+  MOEGEN_DEVICE float operator[](uint32_t index) const {
+    if constexpr (sizeof(T) == 4) {
+      return bits_float(piece[index / 4].word[index % 4]);
+    } else {
+      const uint32_t word = piece[index / 8].word[index % 8 / 2];
+      return to_float(T{static_cast<uint16_t>(index % 2 == 0 ? word & 0xFFFFu : word >> 16)});
+    }
+  }
+};
+
+/// The elements from number `first` of `base` on, whose address is a multiple of 16. Nothing writes them meanwhile.
+template <class T, uint32_t Count>
+MOEGEN_DEVICE Elements<T, Count> load_elements(const void* base, uint64_t first) {
+  const char* pointer = static_cast<const char*>(base) + first * sizeof(T);
+  Elements<T, Count> elements;
+#pragma unroll
+  for (uint32_t i = 0; i < Elements<T, Count>::kPieces; ++i)
+    elements.piece[i] = load_constant(pointer + i * sizeof(Vector16));
+  return elements;
+}
+
+/// 16 bytes of elements of type T, rounded from `value`.
+template <class T>
+MOEGEN_DEVICE Vector16 pack_elements(const float (&value)[16 / sizeof(T)]) {
+  Vector16 packed;
+#pragma unroll
+  for (uint32_t i = 0; i < 4; ++i) {
+    if constexpr (sizeof(T) == 4)
+      packed.word[i] = float_bits(value[i]);
+    else
+      packed.word[i] = pack_pair(T{}, value[2 * i], value[2 * i + 1]);
+  }
+  return packed;
+}
+
 }  // namespace moegen
 
 // ---- core/shared.cuh -------------------------------------------------------------------------------------
@@ -252,38 +339,6 @@ MOEGEN_DEVICE void launch_dependents() {
 
 }  // namespace moegen
 
-// ---- core/memory.cuh -------------------------------------------------------------------------------------
-// Global memory: 16-byte accesses.
-
-
-namespace moegen {
-
-/// Loads 16 bytes that nothing writes while the kernel runs. `pointer` is 16-byte aligned.
-MOEGEN_DEVICE Vector16 load_constant(const void* pointer) {
-#ifdef MOEGEN_TARGET_CPU
-  return *static_cast<const Vector16*>(pointer);
-#else
-  Vector16 v;
-  asm("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];"
-      : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
-      : "l"(pointer));
-  return v;
-#endif
-}
-
-/// Stores 16 bytes. `pointer` is 16-byte aligned.
-MOEGEN_DEVICE void store(void* pointer, const Vector16& v) {
-#ifdef MOEGEN_TARGET_CPU
-  *static_cast<Vector16*>(pointer) = v;
-#else
-  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(pointer), "r"(v.word[0]), "r"(v.word[1]),
-               "r"(v.word[2]), "r"(v.word[3])
-               : "memory");
-#endif
-}
-
-}  // namespace moegen
-
 // ---- finalize/args.h -------------------------------------------------------------------------------------
 // Arguments of finalize, shared by host and device.
 
@@ -331,13 +386,9 @@ struct Args {
 
 namespace moegen::finalize {
 
-/// `vector` elements of type T as they lie in memory, in 16-byte pieces.
+/// `vector` elements of type T as they lie in memory.
 template <class P, class T>
-struct Packed {
-  static constexpr uint32_t kPieces = P::vector * sizeof(T) / sizeof(Vector16);
-  static_assert(kPieces * sizeof(Vector16) == P::vector * sizeof(T), "a vector of every dtype in use is whole pieces");
-  Vector16 piece[kPieces];
-};
+using Packed = Elements<T, P::vector>;
 
 template <class P>
 struct Columns {
@@ -346,26 +397,8 @@ struct Columns {
 
 template <class P, class T>
 MOEGEN_DEVICE Packed<P, T> load_packed(const void* base, uint64_t row, uint32_t column) {
-  const char* pointer = static_cast<const char*>(base) + (row * P::hidden + column) * sizeof(T);
-  Packed<P, T> packed;
-#pragma unroll
-  for (uint32_t i = 0; i < Packed<P, T>::kPieces; ++i) packed.piece[i] = load_constant(pointer + i * sizeof(Vector16));
-  return packed;
+  return load_elements<T, P::vector>(base, row * P::hidden + column);
 }
-
-/// Element `index` of `packed`; `index` is a constant after unrolling.
-template <class P, class T>
-MOEGEN_DEVICE float element(const Packed<P, T>& packed, uint32_t index) {
-  if constexpr (sizeof(T) == 4) {
-    return bits_float(packed.piece[index / 4].word[index % 4]);
-  } else {
-    const uint32_t word = packed.piece[index / 8].word[index % 8 / 2];
-    return to_float(T{static_cast<uint16_t>(index % 2 == 0 ? word & 0xFFFFu : word >> 16)});
-  }
-}
-
-MOEGEN_DEVICE uint32_t pack_pair(bfloat16, float low, float high) { return pack_bfloat16(low, high); }
-MOEGEN_DEVICE uint32_t pack_pair(float16, float low, float high) { return pack_float16(low, high); }
 
 /// Rounds to the output's dtype and stores.
 template <class P>
@@ -422,7 +455,7 @@ MOEGEN_DEVICE SlotSource load_source(const Args& args, uint64_t pair) {
 template <class P, class T>
 MOEGEN_DEVICE void add_row(Columns<P>& sum, const Packed<P, T>& packed, float scale) {
 #pragma unroll
-  for (uint32_t i = 0; i < P::vector; ++i) sum.value[i] += scale * element<P, T>(packed, i);
+  for (uint32_t i = 0; i < P::vector; ++i) sum.value[i] += scale * packed[i];
 }
 
 /// Adds weight * (row + bias of its expert).
@@ -432,8 +465,7 @@ MOEGEN_DEVICE void add_biased_row(const Args& args, Columns<P>& sum, const Packe
   if (source.expert < 0) return add_row<P, T>(sum, packed, source.weight);
   const auto bias = load_packed<P, T>(args.bias, static_cast<uint64_t>(source.expert), column);
 #pragma unroll
-  for (uint32_t i = 0; i < P::vector; ++i)
-    sum.value[i] += source.weight * (element<P, T>(packed, i) + element<P, T>(bias, i));
+  for (uint32_t i = 0; i < P::vector; ++i) sum.value[i] += source.weight * (packed[i] + bias[i]);
 }
 
 /// Adds the slots [first, first + Count): all rows are asked for before the first is used.

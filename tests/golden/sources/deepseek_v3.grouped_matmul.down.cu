@@ -138,6 +138,10 @@ MOEGEN_DEVICE uint32_t pack_float16(float low, float high) {
 #endif
 }
 
+/// Two floats rounded to the type of the first argument.
+MOEGEN_DEVICE uint32_t pack_pair(bfloat16, float low, float high) { return pack_bfloat16(low, high); }
+MOEGEN_DEVICE uint32_t pack_pair(float16, float low, float high) { return pack_float16(low, high); }
+
 }  // namespace moegen
 
 // ---- core/math.cuh ---------------------------------------------------------------------------------------
@@ -1863,9 +1867,6 @@ MOEGEN_DEVICE void store(void* pointer, const Vector16& v) {
 
 
 namespace moegen::grouped_matmul {
-
-MOEGEN_DEVICE uint32_t pack_pair(bfloat16, float low, float high) { return pack_bfloat16(low, high); }
-MOEGEN_DEVICE uint32_t pack_pair(float16, float low, float high) { return pack_float16(low, high); }
 
 /// Where a warpgroup stages rows of `warpgroup_columns` columns, `staging_rows` at a time.
 template <class P, class T>

@@ -343,28 +343,35 @@ MOEGEN_DEVICE float rsqrt(float x) { return divide(1.0f, sqrt(x)); }
 
 }  // namespace moegen::math
 
-// ---- core/special.cuh ------------------------------------------------------------------------------------
-// The special function unit: 2^x and 1/x in one instruction each, for kernels that would wait for arithmetic if they
-// took the exact functions of math.cuh. Results differ in their last bits between a GPU and the CPU target, so nothing
-// that is compared to the bit may depend on them (quantize.cuh proves that its codes do not).
+// ---- core/approx.cuh -------------------------------------------------------------------------------------
+// The special function units: one instruction each, with the error that the PTX ISA documents (8.x, "Floating Point
+// Instructions"). Subnormal inputs count as 0 and subnormal results become 0. For kernels that would wait for
+// arithmetic if they took the functions of math.cuh, whose bits are the same everywhere: these differ in their last
+// bits between a GPU and the CPU target, so nothing that is compared to the bit may depend on them (quantize.cuh proves
+// that its codes do not).
 
 
-namespace moegen::special {
+namespace moegen::approx {
 
-/// Subnormal numbers become zeros of their sign.
+#ifdef MOEGEN_TARGET_CPU
+/// The bodies for the CPU target are exact but for one rounding, and flush as the hardware does.
 MOEGEN_DEVICE float flush(float x) {
   return math::abs(x) < 1.17549435e-38f ? bits_float(float_bits(x) & 0x80000000u) : x;
 }
+#endif
 
-/// 2^x, relative error below 2^-22; subnormal arguments and results are 0. ex2.approx.ftz.f32
+/// 2^x. Relative error below 2^-22; 0 at -infinity, infinity from 128 on, NaN for NaN. ex2.approx.ftz.f32
 MOEGEN_DEVICE float exp2(float x) {
 #ifdef MOEGEN_TARGET_CPU
   if (x != x) return bits_float(0x7FFFFFFFu);
   if (x >= 128.0f) return bits_float(0x7F800000u);
   if (x < -126.0f) return 0.0f;
-  const float n = static_cast<float>(static_cast<int32_t>(x < 0.0f ? x - 0.5f : x + 0.5f));
-  const math::Scaled fraction = math::exp_scaled((x - n) * 0.693147182f, 0.0f);
-  return flush(math::scale(fraction.significand, fraction.exponent + static_cast<int32_t>(n)));
+  const float n = (x + 12582912.0f) - 12582912.0f;  // 1.5 * 2^23: adding it leaves the nearest integer
+  const float f = x - n;
+  const float high = f * 0.693147182f;
+  math::Scaled e = math::exp_scaled(high, math::fma(f, 0.693147182f, -high) - f * 1.90465421e-9f);
+  e.exponent += static_cast<int32_t>(n);
+  return flush(math::scale(e));
 #else
   float result;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
@@ -372,7 +379,7 @@ MOEGEN_DEVICE float exp2(float x) {
 #endif
 }
 
-/// 1 / x, at most one float32 from the nearest; subnormal arguments and results are 0. rcp.approx.ftz.f32
+/// 1 / x. Error at most 1 ulp; 0 at infinity, infinity at 0. rcp.approx.ftz.f32
 MOEGEN_DEVICE float reciprocal(float x) {
 #ifdef MOEGEN_TARGET_CPU
   return flush(1.0f / flush(x));
@@ -383,10 +390,52 @@ MOEGEN_DEVICE float reciprocal(float x) {
 #endif
 }
 
-/// factor / (1 + 2^-x) for factor above -infinity.
-MOEGEN_DEVICE float times_logistic(float factor, float x) { return factor * reciprocal(1.0f + exp2(-x)); }
+/// Square root of x >= 0. Relative error below 2^-23. sqrt.approx.ftz.f32
+MOEGEN_DEVICE float sqrt(float x) {
+#ifdef MOEGEN_TARGET_CPU
+  return math::sqrt(flush(x));
+#else
+  float result;
+  asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#endif
+}
 
-}  // namespace moegen::special
+/// a + b, bounded to [0, 1]; 0 where it is NaN. add.sat.f32
+MOEGEN_DEVICE float add_saturated(float a, float b) {
+#ifdef MOEGEN_TARGET_CPU
+  const float sum = a + b;
+  return sum > 0.0f ? (sum < 1.0f ? sum : 1.0f) : 0.0f;
+#else
+  float result;
+  asm("add.sat.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#endif
+}
+
+/// The larger one; the other one where one is NaN. max.f32
+MOEGEN_DEVICE float max_number(float a, float b) {
+#ifdef MOEGEN_TARGET_CPU
+  return a >= b || b != b ? a : b;
+#else
+  float result;
+  asm("max.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#endif
+}
+
+/// The smaller one; the other one where one is NaN. min.f32
+MOEGEN_DEVICE float min_number(float a, float b) {
+#ifdef MOEGEN_TARGET_CPU
+  return a <= b || b != b ? a : b;
+#else
+  float result;
+  asm("min.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#endif
+}
+
+}  // namespace moegen::approx
 
 // ---- core/activation.cuh ---------------------------------------------------------------------------------
 // The functions between the two matmuls of an expert, in float32: by the activation kernel and in matmul epilogues
@@ -395,7 +444,7 @@ MOEGEN_DEVICE float times_logistic(float factor, float x) { return factor * reci
 // A kernel's Params say which: `activation_kind` (a type of namespace kinds), `activation_gated`, `activation_limited`,
 // and where the kind has them alpha(), beta() and linear_beta(). Relative error below 2^-20 (situ: 2^-17) plus 2^-22 x,
 // where e^x is the largest exponential involved, and up to 2^-118 in absolute terms, times up (situ: 2^-100):
-// special.cuh has exponentials of one instruction, and results are rounded to 16 bits or fewer. NaN stays NaN; at an
+// approx.cuh has exponentials of one instruction, and results are rounded to 16 bits or fewer. NaN stays NaN; at an
 // infinity a function has its limit.
 
 
@@ -407,6 +456,11 @@ enum : uint32_t { kSignBit = 0x80000000u };
 /// log2(e): e^x = 2^(kLog2E * x).
 constexpr float kLog2E = 1.44269504f;
 
+/// factor / (1 + 2^-x) for factor above -infinity.
+MOEGEN_DEVICE float times_logistic(float factor, float x) {
+  return factor * approx::reciprocal(1.0f + approx::exp2(-x));
+}
+
 /// Keeps a factor whose sigmoid is 0 from being infinite.
 MOEGEN_DEVICE float finite_below(float x) { return math::max(x, -1.0e30f); }
 
@@ -414,7 +468,7 @@ MOEGEN_DEVICE float finite_below(float x) { return math::max(x, -1.0e30f); }
 struct silu {
   template <class P>
   static MOEGEN_DEVICE float apply(float x) {
-    return special::times_logistic(finite_below(x), kLog2E * x);
+    return times_logistic(finite_below(x), kLog2E * x);
   }
   template <class P>
   static MOEGEN_DEVICE float gated(float gate, float up) {
@@ -426,7 +480,7 @@ struct silu {
 struct swiglu_oai {
   template <class P>
   static MOEGEN_DEVICE float gated(float gate, float up) {
-    return special::times_logistic(finite_below(gate), kLog2E * P::alpha() * gate) * (up + 1.0f);
+    return times_logistic(finite_below(gate), kLog2E * P::alpha() * gate) * (up + 1.0f);
   }
 };
 
@@ -446,7 +500,7 @@ struct gelu {
     denominator = math::fma(denominator, a, 1.20553416f);
     denominator = math::fma(denominator, a, 1.6764433f);
     denominator = math::fma(denominator, a, 1.0f);
-    const float tail = special::exp2(-0.5f * kLog2E * (a * a)) * (numerator * special::reciprocal(denominator));
+    const float tail = approx::exp2(-0.5f * kLog2E * (a * a)) * (numerator * approx::reciprocal(denominator));
     return x < 0.0f ? bounded * tail : math::fma(-bounded, tail, x);
   }
   template <class P>
@@ -460,7 +514,7 @@ struct gelu_tanh {
   template <class P>
   static MOEGEN_DEVICE float apply(float x) {
     constexpr float kLinear = 2.30220819f, kCubic = 0.102943240f;  // 2 c log2(e), and 0.044715 times that
-    return special::times_logistic(finite_below(x), x * math::fma(kCubic, x * x, kLinear));
+    return times_logistic(finite_below(x), x * math::fma(kCubic, x * x, kLinear));
   }
   template <class P>
   static MOEGEN_DEVICE float gated(float gate, float up) {
@@ -500,8 +554,8 @@ struct situ {
   static MOEGEN_DEVICE float gated(float gate, float up) {
     constexpr float kScale = P::beta() * P::linear_beta();
     const Fraction first = tanh_of(gate * (1.0f / P::beta())), second = tanh_of(up * (1.0f / P::linear_beta()));
-    const float denominator = first.denominator * second.denominator * (1.0f + special::exp2(-kLog2E * gate));
-    return kScale * first.numerator * second.numerator * special::reciprocal(denominator);
+    const float denominator = first.denominator * second.denominator * (1.0f + approx::exp2(-kLog2E * gate));
+    return kScale * first.numerator * second.numerator * approx::reciprocal(denominator);
   }
 };
 
@@ -593,6 +647,10 @@ MOEGEN_DEVICE uint32_t pack_float16(float low, float high) {
   return pair;
 #endif
 }
+
+/// Two floats rounded to the type of the first argument.
+MOEGEN_DEVICE uint32_t pack_pair(bfloat16, float low, float high) { return pack_bfloat16(low, high); }
+MOEGEN_DEVICE uint32_t pack_pair(float16, float low, float high) { return pack_float16(low, high); }
 
 }  // namespace moegen
 
@@ -2437,9 +2495,6 @@ MOEGEN_DEVICE void store_matrix(void* row, const uint32_t (&registers)[Count]) {
 
 
 namespace moegen::grouped_matmul {
-
-MOEGEN_DEVICE uint32_t pack_pair(bfloat16, float low, float high) { return pack_bfloat16(low, high); }
-MOEGEN_DEVICE uint32_t pack_pair(float16, float low, float high) { return pack_float16(low, high); }
 
 /// Where a warpgroup stages rows of `warpgroup_columns` columns, `staging_rows` at a time.
 template <class P, class T>

@@ -457,8 +457,10 @@ MOEGEN_DEVICE float rsqrt(float x) { return divide(1.0f, sqrt(x)); }
 
 // ---- core/approx.cuh -------------------------------------------------------------------------------------
 // The special function units: one instruction each, with the error that the PTX ISA documents (8.x, "Floating Point
-// Instructions"). Subnormal inputs count as 0 and subnormal results become 0. For choices and weights that need a few
-// parts in 10^7; math.cuh has the functions whose bits are the same everywhere.
+// Instructions"). Subnormal inputs count as 0 and subnormal results become 0. For kernels that would wait for
+// arithmetic if they took the functions of math.cuh, whose bits are the same everywhere: these differ in their last
+// bits between a GPU and the CPU target, so nothing that is compared to the bit may depend on them (quantize.cuh proves
+// that its codes do not).
 
 
 namespace moegen::approx {
@@ -473,7 +475,7 @@ MOEGEN_DEVICE float flush(float x) {
 /// 2^x. Relative error below 2^-22; 0 at -infinity, infinity from 128 on, NaN for NaN. ex2.approx.ftz.f32
 MOEGEN_DEVICE float exp2(float x) {
 #ifdef MOEGEN_TARGET_CPU
-  if (x != x) return x;
+  if (x != x) return bits_float(0x7FFFFFFFu);
   if (x >= 128.0f) return bits_float(0x7F800000u);
   if (x < -126.0f) return 0.0f;
   const float n = (x + 12582912.0f) - 12582912.0f;  // 1.5 * 2^23: adding it leaves the nearest integer
@@ -589,6 +591,10 @@ MOEGEN_DEVICE uint32_t pack_float16(float low, float high) {
   return pair;
 #endif
 }
+
+/// Two floats rounded to the type of the first argument.
+MOEGEN_DEVICE uint32_t pack_pair(bfloat16, float low, float high) { return pack_bfloat16(low, high); }
+MOEGEN_DEVICE uint32_t pack_pair(float16, float low, float high) { return pack_float16(low, high); }
 
 }  // namespace moegen
 

@@ -250,6 +250,10 @@ MOEGEN_DEVICE uint32_t pack_float16(float low, float high) {
 #endif
 }
 
+/// Two floats rounded to the type of the first argument.
+MOEGEN_DEVICE uint32_t pack_pair(bfloat16, float low, float high) { return pack_bfloat16(low, high); }
+MOEGEN_DEVICE uint32_t pack_pair(float16, float low, float high) { return pack_float16(low, high); }
+
 }  // namespace moegen
 
 // ---- core/memory.cuh -------------------------------------------------------------------------------------
@@ -318,9 +322,6 @@ MOEGEN_DEVICE Elements<T, Count> load_elements(const void* base, uint64_t first)
     elements.piece[i] = load_constant(pointer + i * sizeof(Vector16));
   return elements;
 }
-
-MOEGEN_DEVICE uint32_t pack_pair(bfloat16, float low, float high) { return pack_bfloat16(low, high); }
-MOEGEN_DEVICE uint32_t pack_pair(float16, float low, float high) { return pack_float16(low, high); }
 
 /// 16 bytes of elements of type T, rounded from `value`.
 template <class T>
