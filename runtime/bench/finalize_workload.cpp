@@ -7,9 +7,12 @@
 #include "bench/random_data.hpp"
 #include "bench/replay_timer.hpp"
 #include "bench/workload.hpp"
+#include "verify/tensor.hpp"
 
 namespace moegen::bench {
 namespace {
+
+using verify::bytes_of;
 
 struct Set {
   cuda::DeviceBuffer output, down, restore, weights;
@@ -36,26 +39,26 @@ void make_sets(const ConfigFields& fields, std::int64_t tokens, std::size_t coun
   const std::int64_t width = fields.expert_hidden, pairs = tokens * fields.num_slots();
   for (std::size_t i = 0; i < count; ++i) {
     Set set;
-    set.output = cuda::DeviceBuffer(tensor_bytes(fields.finalize.output, tokens * width));
-    set.down = random_floats(tensor_bytes(fields.finalize.down, pairs * width), seed + i);
+    set.output = cuda::DeviceBuffer(bytes_of(fields.finalize.output, tokens * width));
+    set.down = random_floats(bytes_of(fields.finalize.down, pairs * width), seed + i);
     set.restore = random_permutation(pairs, seed + 100 + i);
-    set.weights = random_floats(tensor_bytes(fields.router.weights, pairs), seed + 200 + i);
+    set.weights = random_floats(bytes_of(fields.router.weights, pairs), seed + 200 + i);
     memory.sets.push_back(std::move(set));
   }
 }
 
 void make_options(const ConfigFields& fields, std::int64_t tokens, std::uint64_t seed, Memory& memory) {
   const std::int64_t cells = tokens * fields.expert_hidden;
-  memory.x = random_floats(tensor_bytes(fields.dtypes.activation, cells), seed + 1);
-  memory.ids = cuda::DeviceBuffer(tensor_bytes(fields.indices.ids, tokens * fields.num_slots()));
+  memory.x = random_floats(bytes_of(fields.dtypes.activation, cells), seed + 1);
+  memory.ids = cuda::DeviceBuffer(bytes_of(fields.indices.ids, tokens * fields.num_slots()));
   if (memory.ids.size() > 0) memory.ids.fill(0);
-  memory.residual = random_floats(tensor_bytes(fields.dtypes.activation, cells), seed + 2);
-  memory.shared = random_floats(tensor_bytes(fields.finalize.down, cells), seed + 3);
+  memory.residual = random_floats(bytes_of(fields.dtypes.activation, cells), seed + 2);
+  memory.shared = random_floats(bytes_of(fields.finalize.down, cells), seed + 3);
   memory.gate = random_floats(4 * static_cast<std::size_t>(tokens), seed + 4);
-  memory.bias = random_floats(tensor_bytes(fields.finalize.down, num_groups(fields) * fields.expert_hidden), seed + 5);
+  memory.bias = random_floats(bytes_of(fields.finalize.down, num_groups(fields) * fields.expert_hidden), seed + 5);
   if (fields.finalize.epilogue)
     for (const ExpressionInput& input : fields.finalize.epilogue->inputs)
-      memory.named.push_back(random_floats(tensor_bytes(input.dtype, cells), seed + 6));
+      memory.named.push_back(random_floats(bytes_of(input.dtype, cells), seed + 6));
 }
 
 }  // namespace

@@ -8,13 +8,17 @@
 #include <moegen/args/grouped_matmul.h>
 #include <moegen/shapes.hpp>
 
+#include "bench/random_data.hpp"
 #include "bench/workload.hpp"
 #include "verify/grouped_matmul_problem.hpp"
 #include "verify/random.hpp"
 #include "verify/random_codes.hpp"
+#include "verify/tensor.hpp"
 
 namespace moegen::bench {
 namespace {
+
+using verify::bytes_of;
 
 using reference::MatmulSpec;
 
@@ -36,21 +40,16 @@ struct Memory {
   std::vector<cuda::DeviceBuffer> named;
 };
 
-std::size_t size_of(Dtype dtype, std::int64_t count) { return verify::bytes_of(dtype, count); }
-
 /// Random numbers of size 1, a block of 32 MiB again and again.
 cuda::DeviceBuffer random_numbers(Dtype dtype, std::int64_t count, std::uint64_t seed) {
-  const std::size_t bytes = size_of(dtype, count), element = static_cast<std::size_t>(bits(dtype)) / 8;
-  cuda::DeviceBuffer buffer(bytes);
-  std::vector<std::uint64_t> block(std::min<std::size_t>(bytes, std::size_t{32} << 20) / 8 + 1);
+  const std::size_t bytes = bytes_of(dtype, count), element = static_cast<std::size_t>(bits(dtype)) / 8;
+  std::vector<std::uint64_t> block = repeated_block(bytes);
   const verify::RandomCodes codes(dtype, 0);
   if (element == 1)
     codes.fill(reinterpret_cast<std::uint8_t*>(block.data()), 0, block.size() * 8, seed);
   else
     codes.fill(reinterpret_cast<std::uint16_t*>(block.data()), 0, block.size() * 4, seed);
-  for (std::size_t at = 0; at < bytes; at += block.size() * 8)
-    buffer.upload(block.data(), std::min(block.size() * 8, bytes - at), at);
-  return buffer;
+  return repeat(block, bytes);
 }
 
 /// The same scale everywhere, such that sums stay of size 1.
@@ -113,14 +112,11 @@ void make_extras(const MatmulSpec& spec, std::int64_t tokens, std::uint64_t seed
   const std::int64_t rows = rows_of(spec, tokens), experts = num_groups(spec.fields);
   if (spec.scheme() != Scheme::none) make_scales(spec, rows, memory);
   if (spec.fields.experts.bias) {
-    memory.bias = cuda::DeviceBuffer(size_of(spec.fields.dtypes.activation, experts * spec.columns));
+    memory.bias = cuda::DeviceBuffer(bytes_of(spec.fields.dtypes.activation, experts * spec.columns));
     memory.bias.fill(0);
   }
   memory.limits = scales(Dtype::float32, experts, 3);
-  std::vector<std::uint32_t> order(static_cast<std::size_t>(rows));
-  std::iota(order.begin(), order.end(), 0u);
-  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[verify::random_below(seed, i, i)]);
-  memory.order = cuda::DeviceBuffer::of(order);
+  memory.order = random_permutation(rows, seed);
   if (!spec.epilogue()) return;
   for (std::size_t i = 0; i < spec.epilogue()->inputs.size(); ++i) {
     memory.named.emplace_back(4 * static_cast<std::size_t>(std::max(rows, experts) * spec.output_columns));
@@ -130,17 +126,17 @@ void make_extras(const MatmulSpec& spec, std::int64_t tokens, std::uint64_t seed
 
 void make_sets(const MatmulSpec& spec, std::int64_t tokens, std::uint64_t seed, Memory& memory) {
   const std::int64_t weights = num_groups(spec.fields) * spec.columns * spec.depth, rows = rows_of(spec, tokens);
-  const auto bytes = static_cast<std::int64_t>(size_of(spec.input(), weights));
+  const auto bytes = static_cast<std::int64_t>(bytes_of(spec.input(), weights));
   const std::int64_t copies = std::clamp<std::int64_t>(blocks_of(kRotatedWeights, bytes), 1, kMostCopies);
   for (std::int64_t i = 0; i < copies; ++i)
     memory.weights.push_back(random_numbers(spec.input(), weights, seed + static_cast<std::uint64_t>(i)));
   for (std::int64_t i = 0; i < std::max(copies, kFewestSets); ++i) {
     Set set = route(spec.fields, tokens, seed + 100 + static_cast<std::uint64_t>(i));
     set.a = random_numbers(spec.input(), rows * spec.depth, seed + 200 + static_cast<std::uint64_t>(i));
-    set.c = cuda::DeviceBuffer(size_of(spec.output, rows * spec.output_columns));
+    set.c = cuda::DeviceBuffer(bytes_of(spec.output, rows * spec.output_columns));
     if (spec.fuse_quantize)
       set.c_scales =
-          cuda::DeviceBuffer(size_of(Dtype::float32, blocks_of(rows, 16) * 16 * blocks_of(spec.output_columns, 32)));
+          cuda::DeviceBuffer(bytes_of(Dtype::float32, blocks_of(rows, 16) * 16 * blocks_of(spec.output_columns, 32)));
     memory.sets.push_back(std::move(set));
   }
 }
@@ -153,7 +149,7 @@ std::int64_t bytes_moved(const MatmulSpec& spec, std::int64_t tokens, const Memo
   const std::int64_t input = static_cast<std::int64_t>(bits(spec.input())) / 8;
   const std::int64_t weights = active * spec.columns * spec.depth * input / std::ssize(memory.sets);
   return weights + a_rows * spec.depth * input +
-         static_cast<std::int64_t>(size_of(spec.output, rows * spec.output_columns));
+         static_cast<std::int64_t>(bytes_of(spec.output, rows * spec.output_columns));
 }
 
 }  // namespace

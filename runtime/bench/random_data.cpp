@@ -10,17 +10,23 @@
 
 namespace moegen::bench {
 
-std::size_t tensor_bytes(Dtype dtype, std::int64_t count) { return static_cast<std::size_t>(count * bits(dtype) / 8); }
+std::vector<std::uint64_t> repeated_block(std::size_t bytes) {
+  return std::vector<std::uint64_t>(std::min<std::size_t>(bytes, std::size_t{32} << 20) / 8 + 1);
+}
 
-// Finite random bytes: 0x3C..0x3F in the high byte of each float keeps any dtype away from NaN and infinity.
-cuda::DeviceBuffer random_floats(std::size_t bytes, std::uint64_t seed) {
+cuda::DeviceBuffer repeat(const std::vector<std::uint64_t>& block, std::size_t bytes) {
   cuda::DeviceBuffer buffer(bytes);
-  std::vector<std::uint64_t> block(std::min<std::size_t>(bytes, std::size_t{32} << 20) / 8 + 1);
-  for (std::size_t i = 0; i < block.size(); ++i)
-    block[i] = (verify::random_bits(seed, i) & 0x83FF83FF83FF83FFu) | 0x3C003C003C003C00u;
   for (std::size_t at = 0; at < bytes; at += block.size() * 8)
     buffer.upload(block.data(), std::min(block.size() * 8, bytes - at), at);
   return buffer;
+}
+
+// Finite random bytes: 0x3C..0x3F in the high byte of each float keeps any dtype away from NaN and infinity.
+cuda::DeviceBuffer random_floats(std::size_t bytes, std::uint64_t seed) {
+  std::vector<std::uint64_t> block = repeated_block(bytes);
+  for (std::size_t i = 0; i < block.size(); ++i)
+    block[i] = (verify::random_bits(seed, i) & 0x83FF83FF83FF83FFu) | 0x3C003C003C003C00u;
+  return repeat(block, bytes);
 }
 
 cuda::DeviceBuffer random_permutation(std::int64_t count, std::uint64_t seed) {

@@ -4,15 +4,17 @@
 
 #include <cstddef>
 #include <cstdint>
-
-#include <moegen/dtype.hpp>
+#include <vector>
 
 #include "cuda/device.hpp"
 
 namespace moegen::bench {
 
-/// Bytes of `count` elements.
-std::size_t tensor_bytes(Dtype dtype, std::int64_t count);
+/// Room for what repeat() takes: `bytes`, or 32 MiB where that is less.
+std::vector<std::uint64_t> repeated_block(std::size_t bytes);
+
+/// `bytes` bytes of device memory: `block` again and again.
+cuda::DeviceBuffer repeat(const std::vector<std::uint64_t>& block, std::size_t bytes);
 
 /// Bytes that are finite floats in any dtype of 16 or 32 bits.
 cuda::DeviceBuffer random_floats(std::size_t bytes, std::uint64_t seed);

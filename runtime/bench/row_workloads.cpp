@@ -10,9 +10,12 @@
 #include "bench/random_data.hpp"
 #include "bench/replay_timer.hpp"
 #include "bench/workload.hpp"
+#include "verify/tensor.hpp"
 
 namespace moegen::bench {
 namespace {
+
+using verify::bytes_of;
 
 struct Set {
   cuda::DeviceBuffer input, rows, scales, restore;
@@ -52,7 +55,7 @@ std::int64_t scales_moved(const Plan& plan, const ConfigFields& fields, const Si
 std::shared_ptr<Memory> make_memory(const Kernel& kernel, const ConfigFields& fields, const Sizes& sizes,
                                     std::uint64_t seed, Workload& workload) {
   const auto memory = std::make_shared<Memory>();
-  const std::size_t read = tensor_bytes(fields.dtypes.activation, sizes.read_rows * sizes.read_width);
+  const std::size_t read = bytes_of(fields.dtypes.activation, sizes.read_rows * sizes.read_width);
   const auto written = static_cast<std::size_t>(sizes.rows * sizes.width * stored_bits(kernel.plan(), fields) / 8);
   workload.bytes =
       static_cast<std::int64_t>(read + written) + scales_moved(kernel.plan(), fields, sizes) + 4 * sizes.pairs;
@@ -126,7 +129,7 @@ Workload activation_workload(const Kernel& kernel, const Config& config, std::in
   memory->limits = random_floats(4 * static_cast<std::size_t>(num_groups(fields)), seed + 300);
   if (fields.experts.up_epilogue)
     for (const ExpressionInput& input : fields.experts.up_epilogue->inputs)
-      memory->named.push_back(random_floats(tensor_bytes(input.dtype, named_count(fields, input, rows)), seed + 301));
+      memory->named.push_back(random_floats(bytes_of(input.dtype, named_count(fields, input, rows)), seed + 301));
   bind(workload, kernel, [kernel, rows, groups = num_groups(fields), held = memory.get()](std::size_t index) {
     const Set& set = held->sets[index];
     activation::Args args{};
@@ -151,7 +154,7 @@ Workload permute_workload(const Kernel& kernel, const Config& config, std::int64
   Workload workload;
   const auto memory = make_memory(kernel, fields, {num_tokens, width, rows, width, rows}, seed, workload);
   make_groups(fields, rows, *memory);
-  memory->weights = random_floats(tensor_bytes(fields.router.weights, rows), seed + 300);
+  memory->weights = random_floats(bytes_of(fields.router.weights, rows), seed + 300);
   memory->order = random_permutation(rows, seed + 301);
   bind(workload, kernel, [kernel, num_tokens, rows, held = memory.get()](std::size_t index) {
     const Set& set = held->sets[index];

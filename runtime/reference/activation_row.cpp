@@ -6,6 +6,7 @@
 
 #include "expression_places.hpp"
 #include "reference/activation.hpp"
+#include "reference/expert_rows.hpp"
 #include "reference/number.hpp"
 
 namespace moegen::reference {
@@ -36,22 +37,6 @@ Columns columns_of(const ConfigFields& fields, std::size_t row, std::size_t colu
   return {row * 2 * width + column, (row * 2 + 1) * width + column};
 }
 
-int model_id(const ConfigFields& fields, int expert) {
-  if (expert < 0) return -1;
-  if (expert < fields.indices.num_local_experts) return expert + fields.indices.first_expert;
-  return fields.num_experts + fields.num_zero_experts + expert - fields.indices.num_local_experts;
-}
-
-std::size_t input_index(const ExpressionInput& input, std::size_t row, std::size_t column, int expert,
-                        std::size_t width) {
-  const auto of = static_cast<std::size_t>(std::max(expert, 0));
-  if (input.shape == "rows") return row;
-  if (input.shape == "columns") return column;
-  if (input.shape == "experts") return of;
-  if (input.shape == "rows_columns") return row * width + column;
-  return input.shape == "scalar" ? 0 : of * width + column;
-}
-
 // The epilogue in float64, with the error of the activation carried through it.
 void apply_epilogue(const ConfigFields& fields, const ActivationInputs& in, std::int64_t row, int expert,
                     RowTruth& truth) {
@@ -59,15 +44,15 @@ void apply_epilogue(const ConfigFields& fields, const ActivationInputs& in, std:
   const Expression expression = parse_at(expression_place("/experts/up_epilogue"), config);
   std::vector<double> values(4 + config.inputs.size(), 0.0), errors(4 + config.inputs.size(), 0.0);
   values[1] = static_cast<double>(row);
-  values[3] = model_id(fields, expert);
+  values[3] = static_cast<double>(model_expert(fields, expert));
   for (std::size_t column = 0; column < truth.value.size(); ++column) {
     values[0] = truth.value[column];
     errors[0] = truth.error[column];
     values[2] = static_cast<double>(column);
     for (std::size_t i = 0; i < config.inputs.size(); ++i)
-      values[4 + i] =
-          load(config.inputs[i].dtype, in.inputs[i],
-               input_index(config.inputs[i], static_cast<std::size_t>(row), column, expert, truth.value.size()));
+      values[4 + i] = load(config.inputs[i].dtype, in.inputs[i],
+                           expert_input_index(config.inputs[i].shape, row, static_cast<std::int64_t>(column),
+                                              fields.intermediate, expert));
     const Bounded result = expression.evaluate(values, errors);
     truth.value[column] = result.value;
     truth.error[column] = result.error;

@@ -7,6 +7,7 @@
 
 #include "expression_places.hpp"
 #include "reference/activation.hpp"
+#include "reference/expert_rows.hpp"
 #include "reference/number.hpp"
 
 namespace moegen::reference {
@@ -57,25 +58,6 @@ double scale_at(Dtype dtype, const void* scales, std::int64_t index) {
 std::int64_t a_scale_index(const MatmulSpec& spec, const MatmulTensors& tensors, std::int64_t row, std::int64_t block) {
   if (spec.fields.quantization.scale_layout == ScaleLayout::column) return block * tensors.a_scales_stride + row;
   return row * spec.scales_of_row() + block;
-}
-
-// Index of an element by the axes that the word `shape` names; those by expert read index 0 for expert -1.
-std::size_t input_index(const MatmulSpec& spec, const std::string& shape, std::int64_t row, std::int64_t expert,
-                        std::int64_t column) {
-  const std::int64_t known = std::max<std::int64_t>(expert, 0);
-  if (shape == "rows") return static_cast<std::size_t>(row);
-  if (shape == "columns") return static_cast<std::size_t>(column);
-  if (shape == "experts") return static_cast<std::size_t>(known);
-  if (shape == "rows_columns") return static_cast<std::size_t>(row * spec.output_columns + column);
-  if (shape == "experts_columns") return static_cast<std::size_t>(known * spec.output_columns + column);
-  return 0;
-}
-
-// The expert's id in the model: local experts are renumbered, shared slots follow all routed and zero experts.
-std::int64_t model_id(const ConfigFields& fields, std::int64_t expert) {
-  if (expert < 0) return -1;
-  if (expert < fields.indices.num_local_experts) return expert + fields.indices.first_expert;
-  return expert - fields.indices.num_local_experts + fields.num_experts + fields.num_zero_experts;
 }
 
 }  // namespace
@@ -170,10 +152,11 @@ Bounded MatmulEpilogue::apply_expression(std::int64_t row, std::int64_t expert, 
   const std::vector<ExpressionInput>& inputs = spec_.epilogue()->inputs;
   std::array<double, 4 + kMaxExpressionInputs> values{value.value, static_cast<double>(row),
                                                       static_cast<double>(column),
-                                                      static_cast<double>(model_id(spec_.fields, expert))};
+                                                      static_cast<double>(model_expert(spec_.fields, expert))};
   const std::array<double, 4 + kMaxExpressionInputs> errors{value.error};
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    values[4 + i] = load(inputs[i].dtype, tensors_.inputs[i], input_index(spec_, inputs[i].shape, row, expert, column));
+    values[4 + i] = load(inputs[i].dtype, tensors_.inputs[i],
+                         expert_input_index(inputs[i].shape, row, column, spec_.output_columns, expert));
   const std::size_t count = 4 + inputs.size();
   return expression_->evaluate(std::span(values).first(count), std::span(errors).first(count));
 }

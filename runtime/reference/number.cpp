@@ -137,6 +137,12 @@ void store(Dtype dtype, void* data, std::size_t index, double value) {
   write(data, index, encode16(format_of(dtype), value));
 }
 
+double rounded_to(Dtype dtype, double value) {
+  std::uint32_t stored = 0;
+  store(dtype, &stored, 0, value);
+  return load(dtype, &stored, 0);
+}
+
 double half_ulp(Dtype dtype, double value) { return std::isfinite(value) ? ulp(format_of(dtype), value) / 2 : 0; }
 
 std::int64_t load_integer(Dtype dtype, const void* data, std::size_t index) {

@@ -16,6 +16,9 @@ double load(Dtype dtype, const void* data, std::size_t index);
 /// float8_e8m0fnu becomes the least power of two that is no smaller, from 2^-127 to 2^127.
 void store(Dtype dtype, void* data, std::size_t index, double value);
 
+/// What `value` is after store and load.
+double rounded_to(Dtype dtype, double value);
+
 /// Half the distance between neighbouring numbers of `dtype` at `value`: the largest error of one rounding.
 double half_ulp(Dtype dtype, double value);
 

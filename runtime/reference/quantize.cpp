@@ -25,16 +25,12 @@ int rank(double value) {
 double e4m3_scale(double absmax, double floor, Dtype scale) {
   const float least = static_cast<float>(floor), most = static_cast<float>(absmax);
   const double exact = double{std::max(most, least) / kLargest};
-  std::uint32_t stored = 0;
-  store(scale, &stored, 0, exact);
-  return load(scale, &stored, 0);
+  return rounded_to(scale, exact);
 }
 
 double e4m3_value(double value, double scale) {
   const float quotient = static_cast<float>(value) / static_cast<float>(scale);
-  std::uint8_t code = 0;
-  store(Dtype::float8_e4m3fn, &code, 0, quotient);
-  return load(Dtype::float8_e4m3fn, &code, 0);
+  return rounded_to(Dtype::float8_e4m3fn, quotient);
 }
 
 int e4m3_distance(double a, double b) {

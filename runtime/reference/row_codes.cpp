@@ -34,12 +34,6 @@ int encode_e4m3(double value) {
   return code;
 }
 
-double rounded_to(Dtype dtype, double value) {
-  std::uint32_t stored = 0;
-  store(dtype, &stored, 0, value);
-  return load(dtype, &stored, 0);
-}
-
 // Codes in the order of their values; both zeros are 0.
 int rank(int code, int sign_bit) {
   const int magnitude = code & (sign_bit - 1);

@@ -12,6 +12,7 @@
 #include <moegen/shapes.hpp>
 
 #include "reference/activation_row.hpp"
+#include "reference/expert_rows.hpp"
 #include "reference/number.hpp"
 #include "verify/memory.hpp"
 #include "verify/random.hpp"
@@ -57,14 +58,6 @@ Tensor make_limits(const ConfigFields& fields, std::uint64_t seed) {
     reference::store(Dtype::float32, limits.host.data(), i,
                      std::abs(reference::load(Dtype::float32, limits.host.data(), i)));
   return limits;
-}
-
-std::int64_t named_count(const ConfigFields& fields, const ExpressionInput& input, std::int64_t rows) {
-  if (input.shape == "rows") return rows;
-  if (input.shape == "columns") return fields.intermediate;
-  if (input.shape == "experts") return num_groups(fields);
-  if (input.shape == "rows_columns") return rows * fields.intermediate;
-  return input.shape == "scalar" ? 1 : num_groups(fields) * fields.intermediate;
 }
 
 // The tensors of one case.
@@ -119,8 +112,10 @@ class Problem {
     }
     if (!config_->experts.up_epilogue) return;
     for (const ExpressionInput& input : config_->experts.up_epilogue->inputs) {
-      named_.push_back(
-          random_tensor(input.dtype, named_count(config_.fields(), input, c.num_rows), c.seed + 4 + named_.size()));
+      named_.push_back(random_tensor(
+          input.dtype,
+          reference::expert_input_count(input.shape, c.num_rows, config_->intermediate, num_groups(config_.fields())),
+          c.seed + 4 + named_.size()));
       named_.back().upload(target, fmt::format("inputs[{}]", named_.size() - 1));
     }
   }

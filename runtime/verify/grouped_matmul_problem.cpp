@@ -12,6 +12,7 @@
 #include <moegen/error.hpp>
 #include <moegen/shapes.hpp>
 
+#include "reference/expert_rows.hpp"
 #include "reference/number.hpp"
 #include "verify/parallel.hpp"
 #include "verify/random.hpp"
@@ -64,14 +65,6 @@ int shrink(std::int64_t depth) { return static_cast<int>(std::log2(static_cast<d
 // A positive factor around 2^exponent with all bits of its mantissa in use.
 double random_scale(std::uint64_t seed, std::size_t index, int exponent) {
   return std::exp2(2 * random_unit(seed, index) - 1 + exponent);
-}
-
-std::int64_t input_count(const MatmulSpec& spec, const std::string& shape, std::int64_t rows, std::int64_t experts) {
-  if (shape == "rows") return rows;
-  if (shape == "columns") return spec.output_columns;
-  if (shape == "experts") return experts;
-  if (shape == "rows_columns") return rows * spec.output_columns;
-  return shape == "experts_columns" ? experts * spec.output_columns : 1;
 }
 
 std::int64_t scale_groups(const MatmulSpec& spec) {
@@ -250,8 +243,9 @@ void GroupedMatmulProblem::make_epilogue() {
   }
   if (!spec_.epilogue()) return;
   for (const ExpressionInput& input : spec_.epilogue()->inputs)
-    named_.push_back(random_tensor(input.dtype, input_count(spec_, input.shape, case_.num_rows(), num_experts_),
-                                   case_.seed + 11 + named_.size()));
+    named_.push_back(random_tensor(
+        input.dtype, reference::expert_input_count(input.shape, case_.num_rows(), spec_.output_columns, num_experts_),
+        case_.seed + 11 + named_.size()));
   for (const Tensor& tensor : named_) tensors_.inputs.push_back(tensor.host.data());
 }
 
