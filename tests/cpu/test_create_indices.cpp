@@ -4,6 +4,7 @@
 
 #include "cpu/schedules.hpp"
 #include "support/indices_table.hpp"
+#include "support/shard.hpp"
 
 using namespace moegen;
 
@@ -29,10 +30,11 @@ TEST_CASE("create_indices is right and clean on every second case of the table")
     check_case(engine, table().config(i), table().at(i), test::two_schedules(i / 2));
 }
 
-// Takes minutes, most of them to compile: --no-skip.
+// Takes minutes, most of them to compile: --no-skip, shared by processes with MOEGEN_TABLE_SHARD.
 TEST_CASE("every case of the table under every schedule" * doctest::skip()) {
   Engine engine = test::checked_engine();
-  for (std::size_t i = 0; i < table().size(); ++i)
+  const test::Shard shard = test::table_shard();
+  for (std::size_t i = shard.first; i < table().size(); i += shard.step)
     check_case(engine, table().config(i), table().at(i), test::all_schedules());
   MESSAGE(table().size() << " cases");
 }

@@ -16,6 +16,7 @@
 #include "support/matmul_claims.hpp"
 #include "support/matmul_prepare.hpp"
 #include "support/matmul_spec.hpp"
+#include "support/shard.hpp"
 #include "verify/grouped_matmul_problem.hpp"
 
 using namespace moegen;
@@ -126,8 +127,10 @@ void check_claims(const char* arch, bool all) {
 
 void check_table(const char* arch, std::size_t step) {
   std::vector<test::MatmulTest> tests;
+  const test::Shard shard = test::table_shard();
   for (const bool up : {true, false})
-    for (std::size_t i = 0; i < table(up).size(); i += step) tests.push_back(table(up).at(i));
+    for (std::size_t i = shard.first * step; i < table(up).size(); i += shard.step * step)
+      tests.push_back(table(up).at(i));
   const std::size_t asked = tests.size();
   tests = test::prepare(engine_of(arch), find_arch(arch), std::move(tests));
   for (const test::MatmulTest& t : tests) check(engine_of(arch), t, test::all_schedules());
@@ -171,12 +174,12 @@ TEST_CASE("the same of more kernels and on lesser archs" * doctest::skip()) {
   }
 }
 
-// Minutes, most of them to compile: --no-skip.
+// Minutes, most of them to compile: --no-skip, shared by processes with MOEGEN_TABLE_SHARD.
 TEST_CASE("every twentieth case of the tables under every schedule" * doctest::skip()) {
   for (const char* arch : kArchs) check_table(arch, 20);
 }
 
-// An hour and more: --no-skip with -tc.
+// An hour and more on one core: --no-skip with -tc, shared by processes with MOEGEN_TABLE_SHARD.
 TEST_CASE("every case of the tables under every schedule" * doctest::skip()) {
   for (const char* arch : kArchs) check_table(arch, 1);
 }

@@ -11,6 +11,7 @@
 
 #include "cpu/schedules.hpp"
 #include "support/router_table.hpp"
+#include "support/shard.hpp"
 
 using namespace moegen;
 
@@ -30,10 +31,11 @@ TEST_CASE("router keeps its rules and is clean on every twentieth case of the ta
     test::check_case(engine, table().config(i), "router", table().at(i), test::two_schedules(i / 20));
 }
 
-// Takes minutes, most of them to compile: --no-skip.
+// Takes minutes, most of them to compile: --no-skip, shared by processes with MOEGEN_TABLE_SHARD.
 TEST_CASE("every case of the table under every schedule" * doctest::skip()) {
   Engine engine = test::checked_engine();
-  for (std::size_t i = 0; i < table().size(); ++i)
+  const test::Shard shard = test::table_shard();
+  for (std::size_t i = shard.first; i < table().size(); i += shard.step)
     test::check_case(engine, table().config(i), "router", table().at(i), test::all_schedules());
   MESSAGE(table().size() << " cases");
 }

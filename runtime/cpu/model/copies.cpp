@@ -6,8 +6,6 @@
 namespace moegen::cpu {
 namespace {
 
-std::string range_text(const void* address, std::uint32_t bytes) { return fmt::format("[{}, +{:#x})", address, bytes); }
-
 bool is_done(const CopyGroup& group, bool read) {
   return read ? group.unread == 0 : group.unread + group.unwritten == 0;
 }
@@ -50,7 +48,7 @@ SharedRange find_shared(const void* address, std::uint32_t bytes, const Call& ca
   Block* block = own.holds(address) ? &own : own.cohort->block_of_shared(address);
   if (!block)
     call.fail(CpuFinding::out_of_bounds,
-              fmt::format("{}: {} is not in shared memory", call.operation, range_text(address, bytes)));
+              fmt::format("{}: [{}, +{:#x}) is not in shared memory", call.operation, address, bytes));
   const std::uint32_t offset = block->offset_of(address);
   if (bytes > block->shared_bytes - offset)
     call.fail(CpuFinding::out_of_bounds,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/model/mbarrier.hpp"
 
+#include <array>
+
 #include <fmt/core.h>
 
 #include "cpu/model/actor.hpp"
@@ -10,8 +12,16 @@
 namespace moegen::cpu {
 namespace {
 
-std::string name_of(const Block& block, const void* address) {
-  return fmt::format("mbarrier at shared+{:#x} of block {}", block.offset_of(address), block.index);
+/// Owns no memory: the frame of a call that fails is never unwound.
+struct MbarrierName {
+  std::array<char, 64> text = {};
+};
+
+MbarrierName name_of(const Block& block, const void* address) {
+  MbarrierName name;
+  fmt::format_to_n(name.text.begin(), name.text.size() - 1, "mbarrier at shared+{:#x} of block {}",
+                   block.offset_of(address), block.index);
+  return name;
 }
 
 /// What the issuer of a copy did, as findings say it.
@@ -33,8 +43,8 @@ Block& block_of_mbarrier(std::uint64_t* address, const char* operation, Site sit
     misuse(fmt::format("{} of {}, which is not in shared memory", operation, static_cast<void*>(address)), site,
            operation);
   if (block->offset_of(address) % 8 != 0)
-    misuse(fmt::format("{} of an address that 8 does not divide: {}", operation, name_of(*block, address)), site,
-           operation);
+    misuse(fmt::format("{} of an address that 8 does not divide: {}", operation, name_of(*block, address).text.data()),
+           site, operation);
   return *block;
 }
 
@@ -43,7 +53,7 @@ void require_own(const std::uint64_t* address, const char* operation, Site site)
   const Block& own = *Scheduler::current().running().block;
   if (!own.holds(address))
     misuse(fmt::format("{} of the {}, which is another block's; allowed for mbarrier.arrive alone", operation,
-                       name_of(*block_that_holds(address), address)),
+                       name_of(*block_that_holds(address), address).text.data()),
            site, operation);
 }
 
@@ -77,7 +87,7 @@ void expect_bytes(const Mbarrier& barrier, MbarrierWord& word, std::uint32_t byt
   const std::int64_t sum = word.bytes + static_cast<std::int64_t>(bytes);
   if (bytes > kMostBytes || sum > kMostBytes)
     misuse(fmt::format("{} bytes are expected at the {}; at most {} may be", sum,
-                       name_of(*block_that_holds(barrier.address), barrier.address), kMostBytes),
+                       name_of(*block_that_holds(barrier.address), barrier.address).text.data(), kMostBytes),
            site, operation);
   word.bytes = sum;
 }
@@ -108,10 +118,11 @@ Mbarrier& find_mbarrier(std::uint64_t* address, const char* operation, Site site
   auto& barriers = async_state(block).mbarriers;
   const auto found = barriers.find(block.offset_of(address));
   if (found == barriers.end())
-    misuse(fmt::format("{} of the {}, which was not initialised", operation, name_of(block, address)), site, operation);
+    misuse(fmt::format("{} of the {}, which was not initialised", operation, name_of(block, address).text.data()), site,
+           operation);
   if (*address != found->second.word)
     misuse(fmt::format("{} of the {}, which something else wrote to: it holds {:#x}", operation,
-                       name_of(block, address), *address),
+                       name_of(block, address).text.data(), *address),
            site, operation);
   return found->second;
 }
@@ -121,11 +132,12 @@ void complete_bytes(Block& block, std::uint32_t offset, std::int64_t bytes, cons
   const auto found = barriers.find(offset);
   std::uint64_t* const address = reinterpret_cast<std::uint64_t*>(block.shared + offset);
   if (found == barriers.end())
-    misuse(fmt::format("a copy completes on the {}, which was invalidated", name_of(block, address)), 0, kCopy);
+    misuse(fmt::format("a copy completes on the {}, which was invalidated", name_of(block, address).text.data()), 0,
+           kCopy);
   Mbarrier& barrier = found->second;
   if (*address != barrier.word)
     misuse(fmt::format("a copy completes on the {}, which something else wrote to: it holds {:#x}",
-                       name_of(block, address), *address),
+                       name_of(block, address).text.data(), *address),
            0, kCopy);
   actor.count(barrier.address);
   auto word = MbarrierWord::from(barrier.word);
@@ -133,7 +145,7 @@ void complete_bytes(Block& block, std::uint32_t offset, std::int64_t bytes, cons
   word.bytes = word.bytes - bytes;
   if (word.bytes < -kMostBytes)
     misuse(fmt::format("copies bring {} bytes more than are expected at the {}; at most {} may be", -word.bytes,
-                       name_of(block, address), kMostBytes),
+                       name_of(block, address).text.data(), kMostBytes),
            0, kCopy);
   advance(barrier, word);
 }
@@ -155,7 +167,7 @@ void moegen_cpu_mbarrier_init(unsigned long* barrier, unsigned int count, unsign
   const auto [entry, is_new] = async_state(block).mbarriers.try_emplace(block.offset_of(barrier));
   if (!is_new && *barrier == entry->second.word)
     misuse(fmt::format("mbarrier.init of the {}, which is one already; mbarrier.inval comes first",
-                       name_of(block, barrier)),
+                       name_of(block, barrier).text.data()),
            site, kOperation);
   entry->second = Mbarrier{.address = barrier, .word = 0, .waiters = {}};
   if (Checker* checker = scheduler.checker()) {
@@ -172,7 +184,7 @@ void moegen_cpu_mbarrier_invalidate(unsigned long* barrier, unsigned int site) {
   Mbarrier& found = find_own_mbarrier(barrier, kOperation, site);
   if (!found.waiters.empty())
     misuse(fmt::format("mbarrier.inval of a barrier that threads wait for: {}",
-                       name_of(*block_that_holds(barrier), barrier)),
+                       name_of(*block_that_holds(barrier), barrier).text.data()),
            site, kOperation);
   if (Checker* checker = scheduler.checker())
     checker->access(scheduler.running(), barrier, 8, 8, Access::write, Scope::cluster, site);
@@ -189,7 +201,7 @@ void moegen_cpu_mbarrier_arrive(unsigned long* barrier, unsigned int count, unsi
   auto word = MbarrierWord::from(found.word);
   if (count > word.pending)
     misuse(fmt::format("one arrival too many at the {}: it was made for {} a phase, and all have arrived",
-                       name_of(*block_that_holds(barrier), barrier), word.expected),
+                       name_of(*block_that_holds(barrier), barrier).text.data(), word.expected),
            site, kOperation);
   expect_bytes(found, word, bytes, kOperation, site);
   if (Checker* checker = scheduler.checker()) checker->release(scheduler.running(), found.phase_object(word.phase));

@@ -156,7 +156,7 @@ class Scheduler {
   std::uint64_t random() noexcept;
 
   /// Records a finding at the issuer of the operation that takes place, else at the running thread. `fail` abandons the
-  /// launch.
+  /// launch: the frames of its threads are not unwound, so a caller of `fail` should own no memory.
   void report(CpuFinding finding, std::string what, Site site, std::string action);
   [[noreturn]] void fail(CpuFinding finding, std::string what, Site site, std::string action);
   /// The same with more than one side.

@@ -21,8 +21,10 @@ TensorTile read_tile(const void* tensor_map, const int* coordinates, unsigned in
   call.require_aligned(tensor_map, 64, "tensor map's");
   TensorMapLayout map;
   std::memcpy(&map, tensor_map, sizeof map);
-  if (std::string wrong = wrong_with_map(map, rank); !wrong.empty())
-    call.fail(CpuFinding::misuse, fmt::format("{}: {}", call.operation, wrong));
+  if (std::string wrong = wrong_with_map(map, rank); !wrong.empty()) {
+    wrong = fmt::format("{}: {}", call.operation, wrong);
+    call.fail(CpuFinding::misuse, std::move(wrong));
+  }
   if (const std::int64_t byte = std::int64_t{coordinates[0]} * map.element_bytes; byte % kPiece != 0)
     call.fail(CpuFinding::misuse,
               fmt::format("{}: the innermost coordinate {} is byte {} of a row; allowed multiples of "
@@ -124,11 +126,12 @@ void moegen_cpu_tensor_load(void* shared, const void* tensor_map, const int* coo
                             unsigned long* barrier, unsigned int multicast, unsigned int site) {
   const Call call{"cp.async.bulk.tensor", site};
   Scheduler::current().preemption_point();
-  auto load = std::make_unique<TensorLoad>(read_tile(tensor_map, coordinates, dimensions, call));
-  const SharedRange range = find_shared(shared, load->tile.footprint(), call);
+  const TensorTile tile = read_tile(tensor_map, coordinates, dimensions, call);
+  const SharedRange range = find_shared(shared, tile.footprint(), call);
   call.require_aligned(range.data(), kTileAlignment, "shared");
   find_mbarrier(barrier, call.operation, site);
   call.require(range.block->holds(barrier), "the mbarrier is in another block than the destination");
+  auto load = std::make_unique<TensorLoad>(tile);
   if (multicast == 0) {
     load->targets = {range};
   } else {
@@ -145,12 +148,14 @@ void moegen_cpu_tensor_store(const void* tensor_map, const int* coordinates, uns
                              const void* shared, unsigned int site) {
   const Call call{"cp.async.bulk.tensor", site};
   Scheduler::current().preemption_point();
-  auto store = std::make_unique<TensorStore>(read_tile(tensor_map, coordinates, dimensions, call));
+  const TensorTile tile = read_tile(tensor_map, coordinates, dimensions, call);
   for (unsigned int i = 0; i < dimensions; ++i)
     call.require(coordinates[i] >= 0,
                  "a store's coordinate is negative; an H200 takes that for an illegal instruction");
-  store->source = find_own_shared(shared, store->tile.footprint(), call);
-  call.require_aligned(store->source.data(), kTileAlignment, "shared");
+  const SharedRange source = find_own_shared(shared, tile.footprint(), call);
+  call.require_aligned(source.data(), kTileAlignment, "shared");
+  auto store = std::make_unique<TensorStore>(tile);
+  store->source = source;
   submit_store(std::move(store), site);
 }
 
