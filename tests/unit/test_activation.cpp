@@ -19,6 +19,7 @@ namespace kinds = moegen::kinds;
 // ex2.approx may be off by 2^-22 where the CPU body is off by 2^-24: a third of the bound is left for it.
 constexpr double kShare = 0.66;
 
+// NOLINTBEGIN(readability-identifier-naming): the names that kernels give their plan's values
 template <class Kind>
 struct Params {
   using activation_kind = Kind;
@@ -33,6 +34,7 @@ template <class Kind>
 struct Limited : Params<Kind> {
   enum : bool { activation_limited = true };
 };
+// NOLINTEND(readability-identifier-naming)
 
 double logistic(double x) { return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x)); }
 
