@@ -40,7 +40,7 @@ TEST_CASE("every activation is right and clean on rows of every kind") {
   }
 }
 
-// Takes minutes, most of them to compile: --no-skip, shared by processes with MOEGEN_TABLE_SHARD.
+// Takes minutes, most of them to compile: --no-skip, shared by processes with TABLE_SHARD.
 TEST_CASE("every case of the table under every schedule" * doctest::skip()) {
   Engine engine = test::checked_engine();
   const test::Shard shard = test::table_shard();

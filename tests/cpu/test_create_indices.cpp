@@ -30,7 +30,7 @@ TEST_CASE("create_indices is right and clean on every second case of the table")
     check_case(engine, table().config(i), table().at(i), test::two_schedules(i / 2));
 }
 
-// Takes minutes, most of them to compile: --no-skip, shared by processes with MOEGEN_TABLE_SHARD.
+// Takes minutes, most of them to compile: --no-skip, shared by processes with TABLE_SHARD.
 TEST_CASE("every case of the table under every schedule" * doctest::skip()) {
   Engine engine = test::checked_engine();
   const test::Shard shard = test::table_shard();

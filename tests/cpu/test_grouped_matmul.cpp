@@ -174,12 +174,12 @@ TEST_CASE("the same of more kernels and on lesser archs" * doctest::skip()) {
   }
 }
 
-// Minutes, most of them to compile: --no-skip, shared by processes with MOEGEN_TABLE_SHARD.
+// Minutes, most of them to compile: --no-skip, shared by processes with TABLE_SHARD.
 TEST_CASE("every twentieth case of the tables under every schedule" * doctest::skip()) {
   for (const char* arch : kArchs) check_table(arch, 20);
 }
 
-// An hour and more on one core: --no-skip with -tc, shared by processes with MOEGEN_TABLE_SHARD.
+// An hour and more on one core: --no-skip with -tc, shared by processes with TABLE_SHARD.
 TEST_CASE("every case of the tables under every schedule" * doctest::skip()) {
   for (const char* arch : kArchs) check_table(arch, 1);
 }

@@ -31,7 +31,7 @@ TEST_CASE("router keeps its rules and is clean on every twentieth case of the ta
     test::check_case(engine, table().config(i), "router", table().at(i), test::two_schedules(i / 20));
 }
 
-// Takes minutes, most of them to compile: --no-skip, shared by processes with MOEGEN_TABLE_SHARD.
+// Takes minutes, most of them to compile: --no-skip, shared by processes with TABLE_SHARD.
 TEST_CASE("every case of the table under every schedule" * doctest::skip()) {
   Engine engine = test::checked_engine();
   const test::Shard shard = test::table_shard();

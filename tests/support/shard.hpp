@@ -14,14 +14,15 @@ struct Shard {
   std::size_t first = 0, step = 1;
 };
 
-/// MOEGEN_TABLE_SHARD=I/N: case I of every N; all cases where it is not set. Anything else is an error.
+/// TABLE_SHARD=I/N: case I of every N; all cases where it is not set. Anything else is an error. (The engine takes no
+/// MOEGEN_ variable that it does not know.)
 inline Shard table_shard() {
-  const char* text = std::getenv("MOEGEN_TABLE_SHARD");
+  const char* text = std::getenv("TABLE_SHARD");
   if (text == nullptr) return {};
   Shard shard;
   char rest = 0;
   if (std::sscanf(text, "%zu/%zu%c", &shard.first, &shard.step, &rest) != 2 || shard.first >= shard.step)
-    throw std::invalid_argument("MOEGEN_TABLE_SHARD must be I/N with 0 <= I < N");
+    throw std::invalid_argument("TABLE_SHARD must be I/N with 0 <= I < N");
   return shard;
 }
 
