@@ -38,7 +38,14 @@ struct Request {
 
 struct Built {
   BuildReport report;
-  std::shared_ptr<const cache::Entry> entry;  ///< only where a pack is to be written
+  std::vector<std::shared_ptr<const cache::Entry>> entries;  ///< only where a pack is to be written
+};
+
+/// What is compiled by itself: a part of the kernel of a job.
+struct Part {
+  std::size_t job;
+  Plan plan;
+  Built built;
 };
 
 /// What a kernel needs at most, over its entry points: the numbers that a table has room for.
@@ -65,26 +72,57 @@ unsigned threads_of(const Request& request) {
   return request.threads ? static_cast<unsigned>(std::min<std::int64_t>(*request.threads, 1024)) : available_cores();
 }
 
-/// The thread pool ends at the next kernel after a signal: what is being compiled is kept, and no claim or temporary
-/// file stays behind.
+std::vector<Part> parts_of(const Engine& engine, const std::vector<Job>& jobs) {
+  std::vector<Part> parts;
+  for (std::size_t i = 0; i < jobs.size(); ++i)
+    for (Plan& plan : engine.parts(make_plan(jobs[i].config, jobs[i].kernel, *jobs[i].arch)))
+      parts.push_back({i, std::move(plan), {}});
+  return parts;
+}
+
+/// A kernel takes as long as the slowest of its parts, which are compiled side by side.
+void add_part(BuildReport& kernel, BuildReport part) {
+  kernel.status = std::min(kernel.status, part.status);
+  kernel.milliseconds = std::max(kernel.milliseconds, part.milliseconds);
+  kernel.cubin_bytes += part.cubin_bytes;
+  kernel.resources.insert(kernel.resources.end(), part.resources.begin(), part.resources.end());
+  kernel.keys.insert(kernel.keys.end(), part.keys.begin(), part.keys.end());
+}
+
+/// The kernel of each job from its parts, which lie in the order of jobs.
+std::vector<Built> by_job(std::vector<Part> parts, std::size_t num_jobs) {
+  std::vector<Built> built(num_jobs);
+  for (Part& part : parts) {
+    Built& kernel = built[part.job];
+    kernel.entries.insert(kernel.entries.end(), part.built.entries.begin(), part.built.entries.end());
+    if (kernel.report.keys.empty())
+      kernel.report = std::move(part.built.report);
+    else
+      add_part(kernel.report, std::move(part.built.report));
+  }
+  return built;
+}
+
+/// The thread pool ends at the next part after a signal: what is being compiled is kept, and no claim or temporary file
+/// stays behind.
 std::vector<Built> build_all(const std::vector<Job>& jobs, const Request& request) {
   Progress progress;
   EngineOptions options = engine_options(progress);
   if (request.target == "cpu") options.target = Target::cpu;
   options.cpu.check = request.check;
   Engine engine(std::move(options));
-  std::vector<Built> built(jobs.size());
+  std::vector<Part> parts = parts_of(engine, jobs);
   std::atomic<std::size_t> done{0};
   const DeferInterrupts until_stored;
-  for_each_parallel(jobs.size(), threads_of(request), [&](std::size_t i) {
-    progress.show(done + 1, jobs.size(), fmt::format("{} {}", jobs[i].kernel, jobs[i].arch->name));
-    const Plan plan = make_plan(jobs[i].config, jobs[i].kernel, *jobs[i].arch);
-    built[i].report = engine.build(plan);
-    if (!request.pack.empty()) built[i].entry = engine.entry(plan);
+  for_each_parallel(parts.size(), threads_of(request), [&](std::size_t i) {
+    auto& [job, plan, built] = parts[i];
+    progress.show(done + 1, parts.size(), fmt::format("{} {}", jobs[job].kernel, jobs[job].arch->name));
+    built.report = engine.build(plan);
+    if (!request.pack.empty()) built.entries = engine.entries(plan);
     ++done;
   });
   check_interrupt();
-  return built;
+  return by_job(std::move(parts), jobs.size());
 }
 
 /// A rename would replace a device or fail on a folder only after everything has been compiled.
@@ -99,7 +137,8 @@ void check_pack_path(const std::filesystem::path& path) {
 
 void write_pack_file(const std::filesystem::path& path, const std::vector<Built>& built) {
   std::vector<cache::Entry> entries;
-  for (const Built& each : built) entries.push_back(*each.entry);
+  for (const Built& each : built)
+    for (const auto& entry : each.entries) entries.push_back(*entry);
   const DeferInterrupts until_renamed;
   cache::write_pack(path, entries);
 }
@@ -109,7 +148,7 @@ bool on_gpu(const BuildReport& report) { return report.target == "cuda"; }
 
 Json as_json(const std::vector<Built>& built) {
   Json kernels = Json::array();
-  for (const auto& [report, entry] : built) {
+  for (const auto& [report, entries] : built) {
     const Totals most = totals(report);
     const auto of_gpu = [&](int number) { return on_gpu(report) ? Json(number) : Json(nullptr); };
     kernels.push_back({{"kernel", report.kernel},
@@ -121,7 +160,7 @@ Json as_json(const std::vector<Built>& built) {
                        {"registers", of_gpu(most.registers)},
                        {"spill_bytes", of_gpu(most.spill_bytes)},
                        {"shared_bytes", most.shared_bytes},
-                       {"key", report.key}});
+                       {"keys", report.keys}});
   }
   return {{"kernels", std::move(kernels)}};
 }
@@ -157,7 +196,7 @@ int run_build(const Arguments& arguments) {
   options.choice("--target", request.target, {"cuda", "cpu"},
                  "cubins for GPUs, or objects for this machine's processor");
   options.flag("--check", request.check, "cpu: with the memory and race checks");
-  options.integer("-j,--jobs", request.threads, 1, "N", "compile N kernels at a time (default: the cores)");
+  options.integer("-j,--jobs", request.threads, 1, "N", "compile N parts of kernels at a time (default: the cores)");
   options.json(request.json);
   if (!options.parse(arguments)) return kOk;
   if (request.check && request.target != "cpu")

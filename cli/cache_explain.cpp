@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <moegen/engine.hpp>
 #include <moegen/error.hpp>
@@ -36,9 +37,15 @@ struct Difference {
   std::string name, wanted, stored;
 };
 
-struct Explained {
+/// What is stored by itself: a part of the kernel of a job.
+struct Part {
   Job job;
+  std::vector<std::string> entries;  ///< names of its entry points
   cache::CacheKey key;
+};
+
+struct Explained {
+  Part part;
   std::string found;                ///< path of the pack or entry that has the key; "" on a miss
   const Listed* nearest = nullptr;  ///< on a miss, the entry that shares most; null if there is none to compare with
   std::vector<Difference> differences;
@@ -111,13 +118,18 @@ Places open_places(const EngineOptions& options, const Toolchain& toolchain) {
           toolchain.available(nullptr) ? toolchain.version() : ""};
 }
 
-/// Of the sound entries for the same kernel and target, the one that differs least; the first of equals.
-const Listed* nearest_entry(const Places& places, const Job& job, const cache::CacheKey& key) {
+bool has_entries(const cache::Entry& entry, const std::vector<std::string>& names) {
+  return std::ranges::equal(entry.resources, names, {}, &EntryResources::entry);
+}
+
+/// Of the sound entries for the same entry points of the same kernel and target, the one that differs least; the first
+/// of equals.
+const Listed* nearest_entry(const Places& places, const Part& part) {
   const Listed* best = nullptr;
   std::size_t fewest = 0;
   for (const Listed& file : places.files) {
-    if (!file.entry || file.entry->kernel != job.kernel) continue;
-    const std::size_t count = differences(key, *file.entry, places.compiler).size();
+    if (!file.entry || file.entry->kernel != part.job.kernel || !has_entries(*file.entry, part.entries)) continue;
+    const std::size_t count = differences(part.key, *file.entry, places.compiler).size();
     if (best == nullptr || count < fewest) best = &file, fewest = count;
   }
   return best;
@@ -139,32 +151,39 @@ std::string find_in_files(const Places& places, const std::string& digest) {
   return {};
 }
 
-cache::CacheKey key_of(const Job& job, const Toolchain& toolchain, const std::optional<Templates>& templates) {
-  const Plan plan = make_plan(job.config, job.kernel, *job.arch);
-  const Source source = emit_source(plan, templates ? *templates : Templates::embedded());
-  return cache::make_key(to_string(toolchain.target()), job.arch->name, toolchain.flags(*job.arch), source.text);
+std::vector<Part> parts_of(const Job& job, const Toolchain& toolchain, const std::optional<Templates>& templates) {
+  std::vector<Part> parts;
+  for (const Plan& plan : toolchain.parts(make_plan(job.config, job.kernel, *job.arch))) {
+    Source source = emit_source(plan, templates ? *templates : Templates::embedded());
+    auto key = cache::make_key(to_string(toolchain.target()), job.arch->name, toolchain.flags(*job.arch), source.text);
+    parts.push_back({job, std::move(source.entries), std::move(key)});
+  }
+  return parts;
 }
 
-Explained explain(const Job& job, const Places& places, cache::CacheKey key) {
-  Explained explained{job, std::move(key), {}, nullptr, {}};
-  explained.found = find_in_packs(places, explained.key.digest());
-  if (explained.found.empty()) explained.found = find_in_files(places, explained.key.digest());
-  if (explained.found.empty()) explained.nearest = nearest_entry(places, job, explained.key);
+Explained explain(Part part, const Places& places) {
+  Explained explained{std::move(part), {}, nullptr, {}};
+  const cache::CacheKey& key = explained.part.key;
+  explained.found = find_in_packs(places, key.digest());
+  if (explained.found.empty()) explained.found = find_in_files(places, key.digest());
+  if (explained.found.empty()) explained.nearest = nearest_entry(places, explained.part);
   if (explained.nearest == nullptr) return explained;
-  explained.differences = differences(explained.key, *explained.nearest->entry, places.compiler);
+  explained.differences = differences(key, *explained.nearest->entry, places.compiler);
   return explained;
 }
 
 Json as_json(const Explained& explained) {
   Json fields = Json::array(), differs = Json::array();
-  for (const KeyField& field : explained.key.fields()) fields.push_back({{"name", field.name}, {"value", field.value}});
+  for (const KeyField& field : explained.part.key.fields())
+    fields.push_back({{"name", field.name}, {"value", field.value}});
   for (const Difference& each : explained.differences) {
     differs.push_back({{"name", each.name}, {"wanted", each.wanted}, {"stored", each.stored}});
   }
   const auto text_or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
-  return {{"kernel", explained.job.kernel},
-          {"arch", explained.job.arch->name},
-          {"key", explained.key.digest()},
+  return {{"kernel", explained.part.job.kernel},
+          {"arch", explained.part.job.arch->name},
+          {"entries", explained.part.entries},
+          {"key", explained.part.key.digest()},
           {"found", text_or_null(explained.found)},
           {"fields", std::move(fields)},
           {"nearest", explained.nearest ? Json(explained.nearest->path.string()) : Json(nullptr)},
@@ -183,9 +202,10 @@ std::string miss_text(const Explained& explained) {
 }
 
 std::string as_text(const Explained& explained) {
-  std::string text =
-      fmt::format("{} {}: key {}\n", explained.job.kernel, explained.job.arch->name, explained.key.digest());
-  for (const KeyField& field : explained.key.fields()) text += fmt::format("  {:<8}  {}\n", field.name, field.value);
+  std::string text = fmt::format("{} {}: {}: key {}\n", explained.part.job.kernel, explained.part.job.arch->name,
+                                 fmt::join(explained.part.entries, ", "), explained.part.key.digest());
+  for (const KeyField& field : explained.part.key.fields())
+    text += fmt::format("  {:<8}  {}\n", field.name, field.value);
   return text + (explained.found.empty() ? miss_text(explained) : fmt::format("  found in {}\n", explained.found));
 }
 
@@ -223,7 +243,8 @@ int run_cache_explain(const Arguments& arguments) {
   const auto toolchain = open_toolchain(engine);
   const Places places = open_places(engine, *toolchain);
   std::vector<Explained> all;
-  for (const Job& job : jobs) all.push_back(explain(job, places, key_of(job, *toolchain, templates)));
+  for (const Job& job : jobs)
+    for (Part& part : parts_of(job, *toolchain, templates)) all.push_back(explain(std::move(part), places));
   show(all, json);
   return kOk;
 }

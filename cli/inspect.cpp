@@ -71,11 +71,13 @@ void add_config(const Config& config, const Selection& selection, std::vector<In
   Progress progress;
   Engine engine(engine_options(progress));
   const std::vector<Job> jobs = select_jobs({config}, selection);
+  std::size_t done = 0;
   const DeferInterrupts until_stored;
   for (const Job& job : jobs) {
     check_interrupt();
-    progress.show(found.size() + 1, jobs.size(), fmt::format("{} {}", job.kernel, job.arch->name));
-    found.push_back(from_entry(*engine.entry(make_plan(job.config, job.kernel, *job.arch)), config.origin()));
+    progress.show(++done, jobs.size(), fmt::format("{} {}", job.kernel, job.arch->name));
+    for (const auto& entry : engine.entries(make_plan(job.config, job.kernel, *job.arch)))
+      found.push_back(from_entry(*entry, config.origin()));
   }
 }
 

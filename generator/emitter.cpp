@@ -131,4 +131,20 @@ Source emit_source(const Plan& plan, const Templates& templates) {
   return source;
 }
 
+std::vector<Plan> parts_of(const Plan& plan) {
+  const Family* family = find_family(plan.family);
+  if (!family || !family->entries_apart) return {plan};
+  std::vector<Plan> parts;
+  for (const EntryPlan& entry : plan.entries) {
+    const auto same = [&](const Plan& part) { return part.entries.front().name == entry.name; };
+    if (const auto found = std::find_if(parts.begin(), parts.end(), same); found != parts.end()) {
+      found->entries.push_back(entry);
+      continue;
+    }
+    parts.push_back(plan);
+    parts.back().entries = {entry};
+  }
+  return parts;
+}
+
 }  // namespace moegen

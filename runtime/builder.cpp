@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "builder.hpp"
 
+#include <future>
+#include <ranges>
 #include <utility>
 
 #include <fmt/core.h>
 
 #include <moegen/error.hpp>
+#include <moegen/family.hpp>
 
 namespace moegen {
 namespace {
@@ -42,6 +45,13 @@ std::string command_for(const Plan& plan, const std::string& config_file, const 
   return fmt::format("moegen build '{}' --kernel {} --arch {}{}", config, plan.kernel, plan.arch.name, options);
 }
 
+/// A part is named by the variant of its entry point.
+std::string part_label(const Plan& part) {
+  const Family* family = find_family(part.family);
+  if (!family || !family->entries_apart || part.entries.size() > 1) return label_of(part);
+  return fmt::format("{} ({})", label_of(part), part.entries.front().variant);
+}
+
 }  // namespace
 
 std::string label_of(const Plan& plan) {
@@ -50,6 +60,7 @@ std::string label_of(const Plan& plan) {
 
 struct Builder::Request {
   const Plan& plan;
+  std::string label;
   Source source;
   cache::CacheKey key;
   std::string left_aside;  ///< why the stored entry will not do, if there is one that will not
@@ -62,12 +73,18 @@ Builder::Builder(const EngineOptions& options, Logger log)
       overrides_(read_overrides(options)),
       cache_(cache_options(options, log_)) {}
 
-Builder::Request Builder::request(const Plan& plan) const {
-  Source source = emit_source(plan, overrides_ ? *overrides_ : Templates::embedded());
-  auto key =
-      cache::make_key(to_string(toolchain_->target()), plan.arch.name, toolchain_->flags(plan.arch), source.text);
-  return {plan, std::move(source), std::move(key), ""};
+std::vector<Builder::Request> Builder::requests(const std::vector<Plan>& parts) const {
+  std::vector<Request> all;
+  for (const Plan& part : parts) {
+    Source source = emit_source(part, overrides_ ? *overrides_ : Templates::embedded());
+    auto key =
+        cache::make_key(to_string(toolchain_->target()), part.arch.name, toolchain_->flags(part.arch), source.text);
+    all.push_back({part, part_label(part), std::move(source), std::move(key), ""});
+  }
+  return all;
 }
+
+std::vector<Plan> Builder::parts(const Plan& plan) const { return toolchain_->parts(plan); }
 
 bool Builder::can_compile() const { return options_.jit && toolchain_->available(); }
 
@@ -85,26 +102,54 @@ std::optional<cache::Found> Builder::find(Request& request) {
   return found;
 }
 
-std::optional<cache::Found> Builder::find(const Plan& plan) {
-  Request asked = request(plan);
-  return find(asked);
+std::optional<Parts> Builder::find(const Plan& plan) {
+  const std::vector<Plan> all = parts(plan);
+  Parts found;
+  for (Request& asked : requests(all)) {
+    auto stored = find(asked);
+    if (!stored) return std::nullopt;
+    found.push_back(std::move(*stored));
+  }
+  return found;
 }
 
-cache::Found Builder::build(const Plan& plan, const std::string& config_file) {
-  Request asked = request(plan);
-  auto found = find(asked);
-  const cache::Found result = found ? std::move(*found) : compile(asked, config_file);
-  log_(LogLevel::debug, fmt::format("{}: {} (key {})", label_of(plan), to_string(result.status), asked.key.digest()));
-  return result;
+Parts Builder::build(const Plan& plan, const std::string& config_file) {
+  const std::vector<Plan> all = parts(plan);
+  std::vector<Request> asked = requests(all);
+  Parts built(all.size());
+  std::vector<std::size_t> missing;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (auto found = find(asked[i]))
+      built[i] = std::move(*found);
+    else
+      missing.push_back(i);
+  }
+  compile_all(asked, missing, config_file, built);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    log_(LogLevel::debug,
+         fmt::format("{}: {} (key {})", asked[i].label, to_string(built[i].status), asked[i].key.digest()));
+  return built;
+}
+
+// The first on this thread, each of the others on one of its own; where a limit on threads is reached, `get` compiles.
+void Builder::compile_all(const std::vector<Request>& asked, const std::vector<std::size_t>& missing,
+                          const std::string& config_file, Parts& built) {
+  if (missing.empty()) return;
+  std::vector<std::future<cache::Found>> others;
+  for (const std::size_t i : missing | std::views::drop(1))
+    others.push_back(
+        std::async(std::launch::async | std::launch::deferred, [&, i] { return compile(asked[i], config_file); }));
+  built[missing.front()] = compile(asked[missing.front()], config_file);
+  for (std::size_t i = 0; i < others.size(); ++i) built[missing[i + 1]] = others[i].get();
 }
 
 // `why` says what keeps this machine from compiling.
 void Builder::refuse_miss(const Request& request, const std::string& config_file, const std::string& why) const {
   const std::string fact =
       request.left_aside.empty() ? "in no pack and not in the cache" : "stored, but with " + request.left_aside;
-  throw Error(ErrorCode::unsupported, fmt::format("{}: {} (key {}), and {}; build it with `{}`", label_of(request.plan),
-                                                  fact, request.key.digest(), why,
-                                                  command_for(request.plan, config_file, toolchain_->build_options())));
+  throw Error(ErrorCode::unsupported,
+              fmt::format("{}: {} (key {}), and {}; build it with `{}`", request.label, fact, request.key.digest(), why,
+                          command_for(request.plan, config_file, toolchain_->build_options())));
 }
 
 cache::Found Builder::compile(const Request& request, const std::string& config_file) {
@@ -112,7 +157,7 @@ cache::Found Builder::compile(const Request& request, const std::string& config_
   std::string why;
   if (!toolchain_->available(&why)) refuse_miss(request, config_file, why);
   if (!request.left_aside.empty())
-    log_(LogLevel::warning, fmt::format("{}: the stored entry {} is left aside: {}", label_of(request.plan),
+    log_(LogLevel::warning, fmt::format("{}: the stored entry {} is left aside: {}", request.label,
                                         request.key.digest(), request.left_aside));
   auto found = cache_.find_or_compile(request.key, toolchain_->version(), [&] { return compile_entry(request); });
   if (mismatch(*found.entry, request.plan, toolchain_->target()).empty()) return found;
@@ -122,7 +167,7 @@ cache::Found Builder::compile(const Request& request, const std::string& config_
 
 cache::Entry Builder::compile_entry(const Request& request) const {
   const Plan& plan = request.plan;
-  log_(LogLevel::info, fmt::format("{}: compiling with {}", label_of(plan), toolchain_->version()));
+  log_(LogLevel::info, fmt::format("{}: compiling with {}", request.label, toolchain_->version()));
   auto compiled = toolchain_->compile(request.source.text, plan.kernel + ".cu", plan.arch, request.source.entries);
   refuse_spills(request, compiled);
   cache::Entry entry;
@@ -143,9 +188,8 @@ cache::Entry Builder::compile_entry(const Request& request) const {
 void Builder::refuse_spills(const Request& request, const Compiled& compiled) const {
   for (const EntryResources& entry : compiled.resources) {
     if (entry.spill_store_bytes + entry.spill_load_bytes == 0) continue;
-    const std::string what =
-        fmt::format("{}: entry point '{}' spills registers: {} bytes stored, {} loaded; allowed 0",
-                    label_of(request.plan), entry.entry, entry.spill_store_bytes, entry.spill_load_bytes);
+    const std::string what = fmt::format("{}: entry point '{}' spills registers: {} bytes stored, {} loaded; allowed 0",
+                                         request.label, entry.entry, entry.spill_store_bytes, entry.spill_load_bytes);
     if (!overrides_) throw CompileError(what, request.source.text, compiled.log);
     log_(LogLevel::warning, what);
   }

@@ -2,6 +2,7 @@
 // Engine: the slow way to a kernel (plan, build, load, prepare) once, and the table that makes the next time short.
 #include <moegen/engine.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -42,23 +43,30 @@ Kernel Engine::get(const Config& config, std::string_view name) {
 
 BuildReport Engine::build(const Plan& plan) {
   const auto start = std::chrono::steady_clock::now();
-  const cache::Found built = state_->builder.build(plan);
+  const Parts parts = state_->builder.build(plan);
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
   BuildReport report;
   report.kernel = plan.kernel;
   report.arch = plan.arch.name;
   report.target = to_string(state_->builder.target());
-  report.status = built.status;
   report.milliseconds = took.count();
-  report.cubin_bytes = built.entry->payload.size();
-  report.resources = built.entry->resources;
-  report.key = built.entry->key;
+  report.status = parts.front().status;
+  for (const auto& [entry, status] : parts) {
+    report.status = std::min(report.status, status);
+    report.cubin_bytes += entry->payload.size();
+    report.resources.insert(report.resources.end(), entry->resources.begin(), entry->resources.end());
+    report.keys.push_back(entry->key);
+  }
   return report;
 }
 
-std::string Engine::cubin(const Plan& plan) { return state_->builder.build(plan).entry->payload; }
+std::vector<Plan> Engine::parts(const Plan& plan) const { return state_->builder.parts(plan); }
 
-std::shared_ptr<const cache::Entry> Engine::entry(const Plan& plan) { return state_->builder.build(plan).entry; }
+std::vector<std::shared_ptr<const cache::Entry>> Engine::entries(const Plan& plan) {
+  std::vector<std::shared_ptr<const cache::Entry>> entries;
+  for (cache::Found& part : state_->builder.build(plan)) entries.push_back(std::move(part.entry));
+  return entries;
+}
 
 const EngineOptions& Engine::options() const noexcept { return state_->options; }
 

@@ -9,6 +9,7 @@
 
 #include <moegen/arch.hpp>
 #include <moegen/engine.hpp>
+#include <moegen/plan.hpp>
 
 namespace moegen {
 
@@ -24,6 +25,8 @@ class Toolchain {
  public:
   virtual ~Toolchain() = default;
   virtual Target target() const noexcept = 0;
+  /// What of `plan` is compiled and stored by itself: plans with some of its entries, in their order.
+  virtual std::vector<Plan> parts(const Plan& plan) const = 0;
   /// What a compile for `arch` depends on besides source and arch: fields of the cache key.
   virtual std::vector<std::string> flags(const Arch& arch) const = 0;
   /// What `moegen build` needs beside kernel and arch to make the same object: "", " --target cpu --check".

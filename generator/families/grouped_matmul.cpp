@@ -435,6 +435,7 @@ const Family kGroupedMatmulFamily = {
     .check = check,
     .workspace_bytes = nullptr,
     .prepare = prepare,
+    .entries_apart = true,
 };
 
 }  // namespace moegen

@@ -26,18 +26,19 @@ std::vector<const Arch*> archs_for(const DeviceInfo& device) {
                                                   device.label(), fmt::join(names, ", ")));
 }
 
-std::shared_ptr<LoadedKernel> load(Plan plan, const cache::Entry& entry) {
+std::shared_ptr<LoadedKernel> load(Plan plan, const Parts& parts) {
   const Family& family = family_of(plan);
   std::string label = label_of(plan);
-  auto module = Module::load({entry.payload, entry.compiler, label}, plan);
+  std::vector<Image> images;
+  for (const cache::Found& part : parts) images.push_back({part.entry->payload, part.entry->compiler});
+  auto module = Module::load(images, label, plan);
   return std::make_shared<LoadedKernel>(std::move(plan), family, std::move(label), std::move(module));
 }
 
 }  // namespace
 
 // Where nothing can be compiled, a cubin of a lesser arch that runs on the device is better than none.
-std::pair<Plan, cache::Found> Provider::build_for(const DeviceInfo& device, const Config& config,
-                                                  std::string_view name) {
+std::pair<Plan, Parts> Provider::build_for(const DeviceInfo& device, const Config& config, std::string_view name) {
   const std::vector<const Arch*> archs = archs_for(device);
   Plan best = make_plan(config, name, *archs.front());
   if (auto found = builder_.find(best)) return {std::move(best), std::move(*found)};
@@ -47,7 +48,7 @@ std::pair<Plan, cache::Found> Provider::build_for(const DeviceInfo& device, cons
       if (auto found = builder_.find(plan)) return {std::move(plan), std::move(*found)};
     }
   }
-  cache::Found built = builder_.build(best, file_of(config));
+  Parts built = builder_.build(best, file_of(config));
   return {std::move(best), std::move(built)};
 }
 
@@ -64,7 +65,7 @@ std::shared_ptr<LoadedKernel> Provider::kernel_on(const DeviceInfo& device, cons
   auto [plan, built] = build_for(device, config, name);
   const std::lock_guard lock(load_mutex_);
   if (const auto found = loaded_.find(key); found != loaded_.end()) return found->second;  // another thread was faster
-  return loaded_.emplace(key, load(std::move(plan), *built.entry)).first->second;
+  return loaded_.emplace(key, load(std::move(plan), built)).first->second;
 }
 
 std::shared_ptr<const Kernel::State> Provider::make_ready(const Config& config, std::string_view name, int ordinal) {

@@ -29,7 +29,7 @@ class Provider final : public KernelProvider {
 
   std::shared_ptr<LoadedKernel> kernel_on(const DeviceInfo& device, const Config& config, std::string_view name);
   std::shared_ptr<LoadedKernel> find_loaded(const LoadedName& key);
-  std::pair<Plan, cache::Found> build_for(const DeviceInfo& device, const Config& config, std::string_view name);
+  std::pair<Plan, Parts> build_for(const DeviceInfo& device, const Config& config, std::string_view name);
 
   Builder& builder_;
   const Logger& log_;

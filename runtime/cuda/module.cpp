@@ -32,22 +32,22 @@ bool is_refusal_of_the_image(Result result) {
 }
 
 /// A driver refuses cubins of a later toolkit with one of several words that do not say so.
-void refuse_old_driver(Result result, const ModuleImage& image) {
+void refuse_old_driver(Result result, const Image& image, const std::string& label) {
   const int compiled_by = compiler_version(image.compiler);
   if (!is_refusal_of_the_image(result) || driver().version >= compiled_by) return;
   throw Error(ErrorCode::unsupported,
               fmt::format("{}: the driver supports CUDA {} and refuses a cubin of {} with {}; update the driver to one "
                           "for CUDA {}, or build with an NVRTC of CUDA {}",
-                          image.label, version_text(driver().version), image.compiler, result_text(driver(), result),
+                          label, version_text(driver().version), image.compiler, result_text(driver(), result),
                           version_text(compiled_by), version_text(driver().version)));
 }
 
-LibraryHandle load_library(const ModuleImage& image) {
+LibraryHandle load_library(const Image& image, const std::string& label) {
   LibraryHandle library = nullptr;
   const Result result =
       driver().library_load_data(&library, image.cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
-  refuse_old_driver(result, image);
-  check(result, "cuLibraryLoadData", image.label);
+  refuse_old_driver(result, image, label);
+  check(result, "cuLibraryLoadData", label);
   return library;
 }
 
@@ -86,8 +86,9 @@ bool fits(const EntryPlan& entry, std::uint32_t cluster, FunctionHandle function
 
 }  // namespace
 
-Module Module::load(const ModuleImage& image, const Plan& plan) {
-  Module module(image.label, plan.entries, load_library(image));
+Module Module::load(const std::vector<Image>& images, std::string label, const Plan& plan) {
+  Module module(std::move(label), plan.entries);
+  for (const Image& image : images) module.libraries_.emplace_back(load_library(image, module.label_));
   module.find_kernels(plan.parameter_bytes != 0 ? plan.parameter_bytes : plan.args_bytes);
   return module;
 }
@@ -96,12 +97,20 @@ std::string Module::object(std::size_t index) const {
   return fmt::format("{}: entry point '{}'", label_, entries_[index].name);
 }
 
+KernelHandle Module::find_kernel(std::size_t index) const {
+  for (const Library& library : libraries_) {
+    KernelHandle kernel = nullptr;
+    const Result result = driver().library_get_kernel(&kernel, library.get(), entries_[index].name.c_str());
+    if (result == kErrorNotFound) continue;
+    check(result, "cuLibraryGetKernel", object(index));
+    return kernel;
+  }
+  throw Error(ErrorCode::internal, fmt::format("{} is not in the cubin", object(index)));
+}
+
 void Module::find_kernels(std::int64_t args_bytes) {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
-    KernelHandle kernel = nullptr;
-    const Result result = driver().library_get_kernel(&kernel, library_.get(), entries_[i].name.c_str());
-    if (result == kErrorNotFound) throw Error(ErrorCode::internal, fmt::format("{} is not in the cubin", object(i)));
-    check(result, "cuLibraryGetKernel", object(i));
+    const KernelHandle kernel = find_kernel(i);
     check_parameters(kernel, args_bytes, object(i));
     kernels_.push_back(kernel);
   }

@@ -15,21 +15,21 @@
 
 namespace moegen::cuda {
 
-/// What goes into a Module, and how messages name it.
-struct ModuleImage {
+/// One cubin that goes into a Module.
+struct Image {
   std::string_view cubin;
   std::string_view compiler;  ///< "nvrtc-13.0"
-  std::string label;          ///< "create_indices of 'deepseek_v3' for sm_90a"
 };
 
-/// A cubin loaded with cuLibraryLoadData. Its kernels belong to no context, so one Module serves every device of its
-/// arch. Movable; unloads what it loaded.
+/// The cubins of one kernel, loaded with cuLibraryLoadData. Their kernels belong to no context, so one Module serves
+/// every device of its arch. Movable; unloads what it loaded.
 class Module {
  public:
-  /// Loads the cubin and finds the entry points of `plan` in it.
+  /// Loads `images` and finds the entry points of `plan` in them, each in the first that has it. Messages begin with
+  /// `label` ("create_indices of 'deepseek_v3' for sm_90a").
   /// Throws: unsupported if the driver is too old for the cubin; internal if an entry point is missing or does not take
   /// one argument struct of Plan::args_bytes; driver for everything else.
-  static Module load(const ModuleImage& image, const Plan& plan);
+  static Module load(const std::vector<Image>& images, std::string label, const Plan& plan);
 
   /// Makes every entry point ready on `device`, whose context must be current: shared memory and cluster attributes
   /// set, code loaded (so that a first launch may be captured into a graph).
@@ -40,8 +40,10 @@ class Module {
   const std::vector<KernelHandle>& kernels() const noexcept { return kernels_; }
 
  private:
-  Module(std::string label, std::vector<EntryPlan> entries, LibraryHandle library)
-      : label_(std::move(label)), entries_(std::move(entries)), library_(library) {}
+  using Library = Owner<LibraryHandle, &Driver::library_unload>;
+
+  Module(std::string label, std::vector<EntryPlan> entries) : label_(std::move(label)), entries_(std::move(entries)) {}
+  KernelHandle find_kernel(std::size_t index) const;
   void find_kernels(std::int64_t args_bytes);
   void set_attributes(const DeviceInfo& device, std::size_t index) const;
   FunctionHandle load_function(std::size_t index) const;
@@ -50,7 +52,7 @@ class Module {
 
   std::string label_;
   std::vector<EntryPlan> entries_;
-  Owner<LibraryHandle, &Driver::library_unload> library_;
+  std::vector<Library> libraries_;
   std::vector<KernelHandle> kernels_;
 };
 

@@ -3,9 +3,13 @@
 
 #include <utility>
 
+#include <moegen/source.hpp>
+
 #include "cuda/nvrtc.hpp"
 
 namespace moegen::cuda {
+
+std::vector<Plan> NvrtcToolchain::parts(const Plan& plan) const { return parts_of(plan); }
 
 std::vector<std::string> NvrtcToolchain::flags(const Arch& arch) const { return compile_flags(arch); }
 

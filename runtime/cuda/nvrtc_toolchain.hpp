@@ -9,6 +9,7 @@ namespace moegen::cuda {
 class NvrtcToolchain final : public Toolchain {
  public:
   Target target() const noexcept override { return Target::cuda; }
+  std::vector<Plan> parts(const Plan& plan) const override;
   std::vector<std::string> flags(const Arch& arch) const override;
   std::string build_options() const override { return ""; }
   bool available(std::string* why) const override;

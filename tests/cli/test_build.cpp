@@ -35,7 +35,8 @@ TEST_CASE("a cold build compiles, a warm one finds") {
   CHECK(statuses(warm) == std::set<std::string>{"cached"});
   REQUIRE(warm["kernels"].size() == cold["kernels"].size());
   for (std::size_t i = 0; i < cold["kernels"].size(); ++i) {
-    for (const char* field : {"kernel", "arch", "target", "bytes", "registers", "spill_bytes", "shared_bytes", "key"}) {
+    for (const char* field :
+         {"kernel", "arch", "target", "bytes", "registers", "spill_bytes", "shared_bytes", "keys"}) {
       CHECK(cold["kernels"][i][field] == warm["kernels"][i][field]);
     }
   }
@@ -50,7 +51,7 @@ TEST_CASE("--json has exactly the documented fields") {
   std::set<std::string> fields;
   for (const auto& [name, value] : row.items()) fields.insert(name);
   CHECK(fields == std::set<std::string>{"kernel", "arch", "target", "status", "ms", "bytes", "registers", "spill_bytes",
-                                        "shared_bytes", "key"});
+                                        "shared_bytes", "keys"});
   CHECK(row["kernel"] == "finalize");
   CHECK(row["arch"] == "sm_90a");
   CHECK(row["target"] == "cuda");
@@ -58,7 +59,8 @@ TEST_CASE("--json has exactly the documented fields") {
   CHECK(row["bytes"].get<int>() > 1000);
   CHECK(row["registers"].get<int>() > 8);
   CHECK(row["spill_bytes"] == 0);
-  CHECK(row["key"].get<std::string>().size() == 32);
+  REQUIRE(row["keys"].size() == 1);
+  CHECK(row["keys"][0].get<std::string>().size() == 32);
 }
 
 TEST_CASE("the table goes to standard output, and nothing to standard error") {
@@ -93,11 +95,43 @@ TEST_CASE("every arch builds without spills") {
   CHECK(built["kernels"].size() >= 16);
   CHECK(built["kernels"].size() % 8 == 0);
   std::set<std::string> keys;
+  std::size_t parts = 0;
   for (const auto& row : built["kernels"]) {
     CHECK(row["spill_bytes"] == 0);
-    keys.insert(row["key"].get<std::string>());
+    for (const auto& key : row["keys"]) keys.insert(key.get<std::string>());
+    parts += row["keys"].size();
   }
-  CHECK(keys.size() == built["kernels"].size());
+  CHECK(keys.size() == parts);
+}
+
+TEST_CASE("entry points of a matmul are compiled and stored apart, and reported as one kernel") {
+  const BuildFolder folder;
+  const json kernel = folder.json({"build", folder.config, "--kernel", "grouped_matmul.down"})["kernels"];
+  REQUIRE(kernel.size() == 1);
+  REQUIRE(kernel[0]["keys"].size() == 2);
+  const json stored = folder.json({"cache", "ls"})["entries"];
+  REQUIRE(stored.size() == 2);
+  const json explained = folder.json({"cache", "explain", folder.config, "--kernel", "grouped_matmul.down"})["kernels"];
+  REQUIRE(explained.size() == 2);
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < 2; ++i) {
+    CHECK(explained[i]["key"] == kernel[0]["keys"][i]);
+    CHECK(explained[i]["found"].is_string());
+    REQUIRE(explained[i]["entries"].size() == 1);
+    names.insert(explained[i]["entries"][0].get<std::string>());
+  }
+  CHECK(names == std::set<std::string>{"moegen_grouped_matmul_narrow", "moegen_grouped_matmul_wide"});
+
+  // Without one of them, that one alone is compiled, and strict mode misses it.
+  fs::remove(explained[1]["found"].get<std::string>());
+  const Outcome strict = run({.args = {"build", folder.config, "--kernel", "grouped_matmul.down"},
+                              .env = {{"MOEGEN_CACHE_DIR", folder.cache.string()}, {"MOEGEN_JIT", "off"}}});
+  CHECK(strict.exit_code == 3);
+  CHECK(strict.err.find("for sm_90a (wide): in no pack and not in the cache (key " +
+                        kernel[0]["keys"][1].get<std::string>() + ")") != std::string::npos);
+  CHECK(statuses(folder.json({"build", folder.config, "--kernel", "grouped_matmul.down"})) ==
+        std::set<std::string>{"compiled"});
+  CHECK(folder.json({"cache", "stats"})["compiled"] == 3);
 }
 
 TEST_CASE("a pack serves a machine with no cache and no compiler") {
@@ -118,7 +152,7 @@ TEST_CASE("a pack serves a machine with no cache and no compiler") {
   CHECK_MESSAGE(packed.exit_code == 0, packed.err);
   const json from_pack = json::parse(packed.out);
   CHECK(statuses(from_pack) == std::set<std::string>{"pack"});
-  CHECK(from_pack["kernels"][0]["key"] == built["kernels"][0]["key"]);
+  CHECK(from_pack["kernels"][0]["keys"] == built["kernels"][0]["keys"]);
 }
 
 TEST_CASE("a pack that cannot be written leaves nothing") {

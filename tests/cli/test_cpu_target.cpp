@@ -114,7 +114,7 @@ TEST_CASE_FIXTURE(CpuFolder, "the cache's commands know objects of the CPU targe
   CHECK(run({"cache", "ls"}).out.find("finalize  sm_90a  cpu     clang-19.") != std::string::npos);
 
   const json found = json_of({"cache", "explain", config, "--kernel", "finalize", "--target", "cpu"})["kernels"][0];
-  CHECK(found["key"] == built["kernels"][0]["key"]);
+  CHECK(found["key"] == built["kernels"][0]["keys"][0]);
   const std::string path = found["found"];
   const json checked =
       json_of({"cache", "explain", config, "--kernel", "finalize", "--target", "cpu", "--check"})["kernels"][0];

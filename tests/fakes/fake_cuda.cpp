@@ -117,6 +117,22 @@ void record(const LaunchConfig& config, void* kernel, void** parameters) {
   std::memcpy(last.args.data(), parameters[0], bytes);
 }
 
+/// What fake_nvrtc wrote: the names of its sections follow the first four bytes, each with its end.
+std::string image_of(const char* code) {
+  constexpr std::string_view kSection = ".text.";
+  std::string image = code;
+  for (const char* at = code + image.size() + 1; image.size() > 4 && std::string_view(at).starts_with(kSection);
+       at = code + image.size() + 1)
+    (image += '\0') += at;
+  return image + '\0';
+}
+
+/// An image that names no sections has every kernel.
+bool has_kernel(const std::string& image, const std::string& name) {
+  if (image.find(".text.") == std::string::npos) return true;
+  return image.find(".text." + name + '\0') != std::string::npos;
+}
+
 }  // namespace
 
 Cuda& cuda() { return state().cuda; }
@@ -325,7 +341,7 @@ FAKE_API int cuLibraryLoadData(CUlib_st** library, const void* code, int*, void*
                                unsigned int) {
   MAY_FAIL(cuLibraryLoadData);
   ++state().loads;
-  *library = new CUlib_st{static_cast<const char*>(code), {}};
+  *library = new CUlib_st{image_of(static_cast<const char*>(code)), {}};
   return 0;
 }
 FAKE_API int cuLibraryUnload(CUlib_st* library) {
@@ -336,6 +352,7 @@ FAKE_API int cuLibraryUnload(CUlib_st* library) {
 FAKE_API int cuLibraryGetKernel(CUkern_st** kernel, CUlib_st* library, const char* name) {
   MAY_FAIL(cuLibraryGetKernel);
   const std::lock_guard lock(state().mutex);
+  if (!has_kernel(library->image, name)) return 500;  // CUDA_ERROR_NOT_FOUND
   library->kernels.push_back(std::make_unique<CUkern_st>(name));
   *kernel = library->kernels.back().get();
   return 0;

@@ -27,18 +27,23 @@ struct Job {
   const Arch* arch;
 };
 
+std::string compile_part(const cuda::Nvrtc& nvrtc, const Plan& plan, const std::string& name) {
+  const Source source = emit_source(plan);
+  const cuda::CompiledCubin cubin = nvrtc.compile(source.text, plan.kernel + ".cu", plan.arch, source.entries);
+  if (cubin.resources.size() != source.entries.size()) return name + ": an entry has no resource report";
+  for (const EntryResources& entry : cubin.resources)
+    if (entry.spill_store_bytes + entry.spill_load_bytes + entry.stack_bytes > 0)
+      return fmt::format("{}: {}: {} + {} bytes spilled, {} bytes of stack, {} registers", name, entry.entry,
+                         entry.spill_store_bytes, entry.spill_load_bytes, entry.stack_bytes, entry.registers);
+  return {};
+}
+
 // One sentence if the job does not compile cleanly, else "".
 std::string compile(const cuda::Nvrtc& nvrtc, const Job& job) {
   const std::string name = fmt::format("{} of {} for {}", job.kernel, job.config->name, job.arch->name);
   try {
-    const Plan plan = make_plan(job.config, job.kernel, *job.arch);
-    const Source source = emit_source(plan);
-    const cuda::CompiledCubin cubin = nvrtc.compile(source.text, job.kernel + ".cu", *job.arch, source.entries);
-    if (cubin.resources.size() != source.entries.size()) return name + ": an entry has no resource report";
-    for (const EntryResources& entry : cubin.resources)
-      if (entry.spill_store_bytes + entry.spill_load_bytes + entry.stack_bytes > 0)
-        return fmt::format("{}: {} + {} bytes spilled, {} bytes of stack, {} registers", name, entry.spill_store_bytes,
-                           entry.spill_load_bytes, entry.stack_bytes, entry.registers);
+    for (const Plan& part : parts_of(make_plan(job.config, job.kernel, *job.arch)))
+      if (std::string wrong = compile_part(nvrtc, part, name); !wrong.empty()) return wrong;
     return {};
   } catch (const Error& error) {
     return name + ": " + error.what();

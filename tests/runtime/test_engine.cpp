@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,14 +25,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string key_of(const Plan& plan, EngineOptions options) { return Engine(std::move(options)).build(plan).key; }
+std::string key_of(const Plan& plan, EngineOptions options) {
+  return Engine(std::move(options)).build(plan).keys.at(0);
+}
 
 /// A pack with the kernel of `plan`, its entry changed by `edit`.
 template <class Edit>
 fs::path make_pack(EngineFixture& fixture, const Plan& plan, Edit&& edit) {
   EngineOptions options = fixture.options();
   options.cache_dir = fixture.folder.path() / "pack_cache";
-  cache::Entry entry = *Engine(options).entry(plan);
+  cache::Entry entry = *Engine(options).entries(plan).at(0);
   edit(entry);
   const fs::path path = fixture.folder.path() / "unit.pack";
   cache::write_pack(path, {entry});
@@ -133,23 +136,26 @@ TEST_CASE_FIXTURE(EngineFixture, "build needs no context, and says where a kerne
   CHECK(compiled.arch == "sm_90a");
   CHECK(compiled.target == "cuda");
   CHECK(compiled.cubin_bytes > 0);
-  CHECK(compiled.key.size() == 32);
+  REQUIRE(compiled.keys.size() == 1);
+  CHECK(compiled.keys[0].size() == 32);
   REQUIRE(compiled.resources.size() == emit_source(small_plan()).entries.size());
   CHECK(compiled.resources[0].entry == small_plan().entries[0].name);
   CHECK(compiled.resources[0].registers == 40);
   CHECK(engine.build(small_plan()).status == BuildStatus::memory);
   Engine again(options());
   CHECK(again.build(small_plan()).status == BuildStatus::cached);
-  CHECK(again.build(small_plan()).key == compiled.key);
+  CHECK(again.build(small_plan()).keys == compiled.keys);
   CHECK(fake::num_compiles() == 1);
   CHECK(fake::num_loads() == 0);
   CHECK(log.lines().empty());
 }
 
-TEST_CASE_FIXTURE(EngineFixture, "cubin and entry give what build stored") {
+TEST_CASE_FIXTURE(EngineFixture, "entries give what build stored") {
   Engine engine(options());
-  const auto entry = engine.entry(small_plan());
-  CHECK(engine.cubin(small_plan()) == entry->payload);
+  const auto entries = engine.entries(small_plan());
+  REQUIRE(entries.size() == 1);
+  const auto entry = entries[0];
+  CHECK(engine.build(small_plan()).cubin_bytes == entry->payload.size());
   CHECK(
       entry->payload.starts_with("\x7f"
                                  "ELF"));
@@ -160,10 +166,61 @@ TEST_CASE_FIXTURE(EngineFixture, "cubin and entry give what build stored") {
   CHECK(entry->args_bytes == small_plan().args_bytes);
 }
 
+TEST_CASE_FIXTURE(EngineFixture, "a matmul's entry points are compiled at the same time, and stored and loaded apart") {
+  fake::cuda().args_bytes = static_cast<std::size_t>(small_plan("grouped_matmul.up").parameter_bytes);
+  const Plan plan = small_plan("grouped_matmul.up");
+  const std::size_t entries = plan.entries.size();
+  REQUIRE(entries >= 2);
+  {
+    Engine engine(options());
+    const BuildReport report = engine.build(plan);
+    CHECK(fake::num_compiles() == static_cast<int>(entries));
+    CHECK(report.status == BuildStatus::compiled);
+    REQUIRE(report.keys.size() == entries);
+    CHECK(std::set<std::string>(report.keys.begin(), report.keys.end()).size() == entries);
+    REQUIRE(report.resources.size() == entries);
+    for (std::size_t i = 0; i < entries; ++i) CHECK(report.resources[i].entry == plan.entries[i].name);
+    const std::vector<Plan> parts = engine.parts(plan);
+    REQUIRE(parts.size() == entries);
+    for (std::size_t i = 0; i < entries; ++i) {
+      CHECK(engine.build(parts[i]).keys == std::vector<std::string>{report.keys[i]});
+      CHECK(engine.build(parts[i]).status == BuildStatus::memory);
+    }
+  }
+  Engine engine(options());
+  engine.get(small_config(), "grouped_matmul.up");
+  CHECK(fake::num_compiles() == static_cast<int>(entries));
+  CHECK(fake::num_loads() == static_cast<int>(entries));
+  CHECK(fake::num_functions_loaded() == static_cast<int>(entries));
+}
+
+TEST_CASE_FIXTURE(EngineFixture, "the first part that fails is the one that is told, after all have ended") {
+  const Plan plan = small_plan("grouped_matmul.up");
+  fake::nvrtc().spilling_entry = plan.entries[1].name;
+  Engine engine(options());
+  const std::string told = refusal(ErrorCode::compile, [&] { engine.build(plan); });
+  CHECK(told.starts_with("grouped_matmul.up of 'unit' for sm_90a (" + plan.entries[1].variant + "): entry point '" +
+                         plan.entries[1].name + "' spills registers"));
+  fake::nvrtc().spilling_entry.clear();
+  const int before = fake::num_compiles();
+  CHECK(engine.build(plan).status == BuildStatus::compiled);
+  CHECK(fake::num_compiles() - before == 1);  // the others are kept
+}
+
+TEST_CASE_FIXTURE(EngineFixture, "threads that want the same matmul compile each of its entry points once") {
+  fake::nvrtc().milliseconds = 20;
+  Engine engine(options());
+  const Plan plan = small_plan("grouped_matmul.down");
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) threads.emplace_back([&] { engine.build(plan); });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(fake::num_compiles() == static_cast<int>(plan.entries.size()));
+}
+
 TEST_CASE_FIXTURE(EngineFixture, "an entry of the user cache is current while its compiler is on the machine") {
   EngineOptions elsewhere = options();
   elsewhere.cache_dir = folder.path() / "elsewhere";
-  cache::Entry old = *Engine(elsewhere).entry(small_plan());
+  cache::Entry old = *Engine(elsewhere).entries(small_plan()).at(0);
   old.compiler = "nvrtc-1.2";
   cache::Options store;
   store.directory = options().cache_dir;
@@ -223,7 +280,7 @@ TEST_CASE_FIXTURE(EngineFixture, "a pack for another launcher is left aside with
   const BuildReport report = engine.build(small_plan());
   CHECK(report.status == BuildStatus::compiled);
   CHECK(log.lines() == std::vector<std::string>{"warning: create_indices of 'unit' for sm_90a: the stored entry " +
-                                                report.key + " is left aside: launch ABI 2, allowed 1"});
+                                                report.keys[0] + " is left aside: launch ABI 2, allowed 1"});
   engine.get(small_config(), "create_indices").run(some_args(), nullptr);
   CHECK(fake::num_launches() == 1);
 }

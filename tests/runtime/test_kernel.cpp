@@ -99,10 +99,10 @@ Plan toy_plan() {
 constexpr const char* kLabel = "toy of 'unit' for sm_90a";
 
 cuda::Module load(const Plan& plan, std::string_view compiler = "nvrtc-13.0") {
-  return cuda::Module::load({"\x7f"
-                             "ELF",
-                             compiler, kLabel},
-                            plan);
+  return cuda::Module::load({{"\x7f"
+                              "ELF",
+                              compiler}},
+                            kLabel, plan);
 }
 
 std::shared_ptr<cuda::LoadedKernel> loaded() {

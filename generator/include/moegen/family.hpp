@@ -82,6 +82,9 @@ struct Family {
   /// is; null = the kernel takes `args` as they are. Never allocates. Throws: as `maps` does.
   const void* (*prepare)(const LaunchConstants& constants, const Launch& launch, const MapEncoder& maps,
                          const void* args, void* buffer) = nullptr;
+  /// Each entry point is a text of its own for the compiler: `templates` and `fragments` go by Plan::entries, and what
+  /// entries share is worth less than the time that they take one after another.
+  bool entries_apart = false;
 };
 
 /// Every family of this version, in the order of a layer's work.

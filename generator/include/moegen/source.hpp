@@ -36,4 +36,9 @@ struct Source {
 /// Emits the source of `plan`. Pure and deterministic. Throws: internal on a broken template.
 Source emit_source(const Plan& plan, const Templates& templates = Templates::embedded());
 
+/// What of `plan` compiles apart, at the same time where there are cores: each a plan for some of the entries, in their
+/// order. One with all of them, but where Family::entries_apart says so one for each entry point. A part of a part is
+/// itself. Pure and deterministic.
+std::vector<Plan> parts_of(const Plan& plan);
+
 }  // namespace moegen

@@ -12,6 +12,7 @@ class ClangToolchain final : public Toolchain {
  public:
   explicit ClangToolchain(const CpuOptions& options) : check_(options.check) {}
   moegen::Target target() const noexcept override { return moegen::Target::cpu; }
+  std::vector<Plan> parts(const Plan& plan) const override { return {plan}; }  // an object is loaded as one program
   std::vector<std::string> flags(const Arch& arch) const override;
   std::string build_options() const override { return check_ ? " --target cpu --check" : " --target cpu"; }
   bool available(std::string* why) const override;

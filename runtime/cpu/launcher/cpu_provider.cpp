@@ -48,12 +48,13 @@ std::shared_ptr<const Kernel::State> Provider::make_ready(const Config& config, 
   Plan plan = make_plan(config, name, find_arch(options_.arch));
   std::string label = label_of(plan);
   const Target& target = required_target(label);
-  const cache::Found built = builder_.build(plan, file_of(config));
+  const Parts built = builder_.build(plan, file_of(config));
+  const cache::Entry& object = *built.front().entry;  // on this target one part is all
   std::string why;
-  auto program = target.load(built.entry->payload, names_of(plan), why);
+  auto program = target.load(object.payload, names_of(plan), why);
   // A name that nothing defines shows only here.
   if (!program)
-    throw CompileError(fmt::format("{}: the object of {} cannot be linked", label, built.entry->compiler), "", why);
+    throw CompileError(fmt::format("{}: the object of {} cannot be linked", label, object.compiler), "", why);
   const Family& family = family_of(plan);
   return std::make_shared<LoadedKernel>(std::move(plan), family, std::move(label), target, std::move(program),
                                         options_);

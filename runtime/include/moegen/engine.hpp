@@ -42,7 +42,7 @@ struct EngineOptions {
   static EngineOptions from_environment();
 };
 
-/// Where a kernel came from.
+/// Where a kernel came from: of its parts, the one that was worst off.
 enum class BuildStatus { compiled, cached, pack, memory };
 std::string_view to_string(BuildStatus status) noexcept;
 
@@ -62,9 +62,9 @@ struct BuildReport {
   std::string target = "cuda";
   BuildStatus status = BuildStatus::compiled;
   double milliseconds = 0;
-  std::uint64_t cubin_bytes = 0;  ///< of the cubin, on the CPU target of the object
+  std::uint64_t cubin_bytes = 0;  ///< of the cubins, on the CPU target of the object
   std::vector<EntryResources> resources;
-  std::string key;
+  std::vector<std::string> keys;  ///< one for each part (Engine::parts)
 };
 
 /// Thread-safe; one Engine serves all devices of a process. Move-only.
@@ -80,14 +80,17 @@ class Engine {
   /// Throws: config, unsupported, compile, driver.
   Kernel get(const Config& config, std::string_view name);
 
-  /// Compiles `plan` or finds it, and reports; loads nothing. Throws: unsupported, compile.
+  /// Compiles `plan` or finds it, and reports; loads nothing. Parts compile at the same time, on a thread each.
+  /// Throws: unsupported, compile.
   BuildReport build(const Plan& plan);
 
-  /// The cubin of `plan`, on the CPU target the object of this machine; built if necessary.
-  std::string cubin(const Plan& plan);
+  /// What of `plan` is compiled and stored apart on this engine's target (parts_of in source.hpp): plans with some of
+  /// its entry points, which `build` and `entries` also take by themselves.
+  std::vector<Plan> parts(const Plan& plan) const;
 
-  /// The kernel of `plan` as the cache stores it (cache/entry.hpp), built if necessary: what packs are made of.
-  std::shared_ptr<const cache::Entry> entry(const Plan& plan);
+  /// The parts of `plan` as the cache stores them (cache/entry.hpp), built if necessary: what packs are made of. Their
+  /// payloads are cubins, on the CPU target the object of this machine.
+  std::vector<std::shared_ptr<const cache::Entry>> entries(const Plan& plan);
 
   const EngineOptions& options() const noexcept;
 
