@@ -132,7 +132,6 @@ TEST_CASE("every expected message belongs to a bad config, and no two are the sa
 }
 
 TEST_CASE("every message in the code has a bad config") {
-  std::string all;
   std::vector<std::string> expected;
   for (const fs::path& path : cases()) expected.push_back(expected_of(path));
   std::size_t count = 0;
