@@ -50,7 +50,7 @@ enum Need : std::int64_t {
 };
 
 // What each entry has of its own.
-enum EntryConstant { kMaxTokens, kWeightRows, kTileColumns, kCluster, kLeastRows, kBoxHeights, kEntryConstants };
+enum EntryConstant { kMaxTokens, kWeightRows, kTileColumns, kCluster, kLeastRows, kBoxHeights, kStoreRows, kEntryConstants };
 
 enum Constant {
   kDepth,
@@ -61,6 +61,7 @@ enum Constant {
   kNeeds,
   kNumInputs,
   kScaleBytes,
+  kOutputBytes,
   kNumEntries,
   kFirstEntry,  // kEntryConstants of each entry
 };
@@ -92,6 +93,10 @@ void add_tile_numbers(PlanBuilder& plan, const TilePlan& tiles, const MatmulProb
   if (tiles.portable) return;
   add("loader_registers", tiles.loader_registers(), "the launch's pool allows no more");
   add("multiplier_registers", tiles.multiplier_registers(), "what the loaders leave");
+  add("store_rows", tiles.store_rows, "rows of c in a box of tensor stores; 0: rows leave in pieces");
+  add("part_columns", tiles.part_columns(), "columns of one product with tokens on M");
+  add("scale_chunks", tiles.scale_chunks(problem), "parts of the weights that each lie in one block of scales");
+  add("scale_floats", tiles.scale_floats(problem), "of block scales in a stage");
 }
 
 void add_tiles(PlanBuilder& plan, const TilePlan& tiles, const MatmulProblem& problem) {
@@ -223,6 +228,7 @@ LaunchConstants constants(const Plan& plan) {
   values[kElementBytes] = bits(*find_dtype(plan.text("element_dtype"))) / 8;
   values[kNeeds] = needs(plan);
   values[kNumInputs] = plan.expressions.empty() ? 0 : static_cast<std::int64_t>(plan.expressions[0].inputs.size());
+  values[kOutputBytes] = bits(*find_dtype(plan.text("output_dtype"))) / 8;
   values[kScaleBytes] = values[kNeeds] & kScales ? bits(*find_dtype(plan.text("scale_dtype"))) / 8 : 0;
   values[kNumEntries] = static_cast<std::int64_t>(plan.entries.size());
   for (std::size_t i = 0; i < plan.entries.size(); ++i) {
@@ -236,6 +242,7 @@ LaunchConstants constants(const Plan& plan) {
     entry[kCluster] = number("cluster");
     entry[kLeastRows] = number("least_rows");
     entry[kBoxHeights] = number("box_heights");
+    entry[kStoreRows] = values[kNeeds] & kTensorMaps ? number("store_rows") : 0;
   }
   return values;
 }
@@ -316,6 +323,18 @@ BoxMap token_map(const LaunchConstants& values, const Args& args, std::uint32_t 
   return map;
 }
 
+/// c as [R, bytes of C] in boxes of 128 bytes by `rows` rows.
+BoxMap store_map(const LaunchConstants& values, const Args& args, std::uint32_t rows) {
+  BoxMap map;
+  map.rank = 2;
+  map.base = args.c;
+  map.dims[0] = map.strides[0] = static_cast<std::uint64_t>(values[kOutputColumns] * values[kOutputBytes]);
+  map.dims[1] = static_cast<std::uint64_t>(args.num_rows);
+  map.box[0] = 128;
+  map.box[1] = rows;
+  return map;
+}
+
 std::int64_t scales_stride(std::int64_t given, std::int64_t rows, std::int64_t scale_bytes) noexcept {
   if (given != 0 || scale_bytes == 0) return given;
   const std::int64_t step = 16 / scale_bytes;
@@ -337,6 +356,8 @@ const void* prepare(const LaunchConstants& values, const Launch& chosen, const M
   for (std::uint32_t i = 0; i + 1 < grouped_matmul::kMaxTokenBoxes; ++i)
     if (entry[kBoxHeights] & (8 << i)) maps.encode(token_map(values, args, 8u << i), out.tokens[i]);
   maps.encode(token_map(values, args, share), out.tokens[grouped_matmul::kMaxTokenBoxes - 1]);
+  if (entry[kStoreRows] > 0)
+    maps.encode(store_map(values, args, static_cast<std::uint32_t>(entry[kStoreRows])), out.stores);
   return &out;
 }
 

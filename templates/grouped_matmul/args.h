@@ -75,6 +75,7 @@ struct TensorArgs {
   Args args;
   TensorMap weights;                 ///< b as [E, N, K]
   TensorMap tokens[kMaxTokenBoxes];  ///< a as [R, K], by height of the box
+  TensorMap stores;                  ///< c as [R, bytes of C]; only for tiles with tensor stores
 };
 
 }  // namespace moegen::grouped_matmul

@@ -16,6 +16,7 @@
 #include "../core/grid.cuh"
 #include "../core/registers.cuh"
 #include "load.cuh"
+#include "store.cuh"
 
 namespace moegen::grouped_matmul {
 
@@ -40,26 +41,26 @@ MOEGEN_DEVICE void pass_stages(const Shared<P, T>& shared, Ring<T>& ring, uint32
 
 /// Multiplies and stores one tile, N tokens (or weights) wide.
 template <class P, class T, class Custom, uint32_t N>
-MOEGEN_DEVICE void multiply_tile(const Args& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
+MOEGEN_DEVICE void multiply_tile(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
                                  uint32_t warpgroup) {
   if constexpr (T::tokens_on_m) {
     if (warpgroup * kWarpgroupRows >= tile.rows)
       return pass_stages(shared, ring, tile.expert < 0 ? kEmptySlices<T> : P::depth_blocks);
   }
-  const typename T::template Finish<P, T, Custom, N> finish(args, tile, warpgroup);
+  const typename T::template Finish<P, T, Custom, N> finish(args.args, tile, warpgroup);
   float sum[N / 2];
   clear(sum);
   if (tile.expert >= 0)
     sum_tile<P, T, N>(shared, ring, warpgroup, sum);
   else
     pass_stages(shared, ring, kEmptySlices<T>);
-  store_tile(finish, shared, warpgroup, sum);
+  store_tile(finish, args, shared, warpgroup, sum);
   keep_apart<N>();
 }
 
 /// The same with the least width that holds the tile.
 template <class P, class T, class Custom, uint32_t Index = 0>
-MOEGEN_DEVICE void multiply_width(const Args& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
+MOEGEN_DEVICE void multiply_width(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
                                   uint32_t warpgroup) {
   if constexpr (!T::tokens_on_m && Index + 1 < T::num_widths) {
     if (tile.rows > T::width(Index))
@@ -70,7 +71,7 @@ MOEGEN_DEVICE void multiply_width(const Args& args, const Shared<P, T>& shared, 
 
 /// A multiplying warpgroup's work.
 template <class P, class T, class Custom>
-MOEGEN_DEVICE void multiply_tiles(const Args& args, const Shared<P, T>& shared, uint32_t warpgroup) {
+MOEGEN_DEVICE void multiply_tiles(const TensorArgs& args, const Shared<P, T>& shared, uint32_t warpgroup) {
   Ring<T> ring;
   while (true) {
     mbarrier_wait(shared.full(ring.stage), ring.parity);
@@ -78,6 +79,7 @@ MOEGEN_DEVICE void multiply_tiles(const Args& args, const Shared<P, T>& shared, 
     if (tile.rows == 0) break;
     multiply_width<P, T, Custom>(args, shared, ring, tile, warpgroup);
   }
+  wait_for_boxes<T, 0>(lane_index() == 0);  // they read this block's memory
 }
 
 template <class P, class T>
@@ -108,7 +110,7 @@ MOEGEN_DEVICE void run(const TensorArgs& args) {
     load(args, shared, rank);
   } else {
     acquire_registers<T::multiplier_registers>();
-    multiply_tiles<P, T, Custom>(args.args, shared, warp_index() / 4 - 1);
+    multiply_tiles<P, T, Custom>(args, shared, warp_index() / 4 - 1);
   }
   if constexpr (T::cluster > 1) {
     cluster_arrive();

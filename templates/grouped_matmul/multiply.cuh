@@ -68,6 +68,7 @@ template <class P, class T, class Multiply, class Add>
 MOEGEN_DEVICE void for_slices(const Shared<P, T>& shared, Ring<T>& ring, Multiply&& multiply, Add&& add) {
   if constexpr (T::aligned) {
     bool ready = true;  // the first was waited for when the tile was read
+#pragma unroll 1  // few rounds unrolled, too, cost registers
     for (uint32_t round = 0; round < P::depth_blocks / T::stages; ++round) {
 #pragma unroll
       for (uint32_t stage = 0; stage < T::stages; ++stage) {

@@ -4,7 +4,8 @@
 // Shared memory, in this order:
 //   tiles    [stages] of weight_rows x 128 bytes of b, then max_tokens x 128 bytes of a, 128-byte swizzle
 //   staging  [warpgroups] of the rows of c on their way out
-//   scales   [stages] of a factor for each token (block128 only; gate and up have their own)
+//   scales   [stages] block128 only. Tokens on N: a factor for each token, gate's and up's apart. Tokens on M: a scale
+//            for each token, then those of the weights
 //   tiles'   [stages] Tile, valid in the stage with which a tile begins
 //   full, empty [stages] barriers
 //
@@ -47,7 +48,7 @@ struct Layout {
   enum : uint32_t {
     weight_bytes = T::weight_rows * kSliceBytes,
     stage_bytes = weight_bytes + T::max_tokens * kSliceBytes,
-    scale_bytes = P::block_scales ? T::max_tokens * P::scales_per_token * 4 : 0,
+    scale_bytes = P::block_scales ? T::scale_floats * 4 : 0,
     staging = T::stages * stage_bytes,
     scales = staging + T::warpgroups * T::staging_bytes,
     infos = scales + T::stages * scale_bytes,

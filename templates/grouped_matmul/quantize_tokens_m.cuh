@@ -36,15 +36,14 @@ MOEGEN_DEVICE void stage_codes(const FinishTokensM<P, T, Custom, N>& finish, con
 
 /// Brings a finished tile of this warpgroup on its way: its 64 tokens.
 template <class P, class T, class Custom, uint32_t N>
-MOEGEN_DEVICE void store_tile(const FinishTokensM<P, T, Custom, N>& finish, const Shared<P, T>& shared,
-                              uint32_t warpgroup, const float (&sum)[N / 2]) {
+MOEGEN_DEVICE void store_tile(const FinishTokensM<P, T, Custom, N>& finish, const TensorArgs& args,
+                              const Shared<P, T>& shared, uint32_t warpgroup, const float (&sum)[N / 2]) {
   static_assert(T::tile_columns == 128, "a tile is one group of columns");
   const Staging<P, T> staging = {shared.staging(warpgroup), warpgroup};
-  const uint32_t first = warpgroup * kWarpgroupRows;
+  wait_for_staging<T>();
 #pragma unroll
   for (uint32_t half = 0; half < 2; ++half) stage_codes(finish, staging, sum, half);
-  staging.send(finish.args, uint64_t{finish.tile.row} + first, finish.tile.unit * T::tile_columns,
-               min_of<uint32_t>(finish.tile.rows - first, kWarpgroupRows));
+  send_warp(args, staging, finish.tile, warpgroup);
 }
 
 }  // namespace moegen::grouped_matmul

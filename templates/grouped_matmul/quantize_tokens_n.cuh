@@ -54,8 +54,8 @@ MOEGEN_DEVICE void send_row(const Args& args, const Tile& tile, const FloatStagi
 
 /// Brings a finished tile on its way, with all multiplying warpgroups together.
 template <class P, class T, class Custom, uint32_t N>
-MOEGEN_DEVICE void store_tile(const FinishTokensN<P, T, Custom, N>& finish, const Shared<P, T>& shared, uint32_t,
-                              const float (&sum)[N / 2]) {
+MOEGEN_DEVICE void store_tile(const FinishTokensN<P, T, Custom, N>& finish, const TensorArgs&,
+                              const Shared<P, T>& shared, uint32_t, const float (&sum)[N / 2]) {
   const FloatStaging<T> staging = {reinterpret_cast<float*>(shared.staging(0))};
   stage_floats(finish, staging, sum);
   staging.sync();

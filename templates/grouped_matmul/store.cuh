@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // grouped_matmul, the way of a warpgroup's part of c to global memory: rows are put together in shared memory
-// (`staging`) and leave in pieces of 16 bytes, whole sectors, and only rows of the tile's group. Rows lie 16 bytes more
-// than their length apart: then the 8 rows of a stored 8 x 8 matrix are in different banks.
+// (`staging`), whole boxes of rows leave by one tensor store each, which nobody waits for until the memory is needed
+// again, and the ragged rest in pieces of 16 bytes, whole sectors, and only rows of the tile's group.
+//
+// With tensor stores (`store_rows` > 0) the staging holds panels of 128 bytes a row, in the copies' swizzle. Without,
+// rows lie 16 bytes more than their length apart. Either way the 8 rows of a stored 8 x 8 matrix are in different
+// banks.
 //
 // A bulk copy of each row instead took 0.9 us for every 32 rows of a warpgroup on an H200: the copies of a warp's lanes
 // are issued one after another.
 #pragma once
 
 #include "../core/barrier.cuh"
+#include "../core/bulk_copy.cuh"
 #include "../core/convert.cuh"
 #include "../core/matrix.cuh"
 #include "../core/memory.cuh"
+#include "../core/tensor_copy.cuh"
 #include "pipeline.cuh"
 
 namespace moegen::grouped_matmul {
@@ -21,33 +27,88 @@ struct Staging {
   using Element = typename P::output_dtype;
   enum : uint32_t {
     kRowBytes = T::warpgroup_columns * sizeof(Element),
-    kStride = kRowBytes + 16,
+    kPanels = kRowBytes / kSliceBytes,
+    kStride = kRowBytes + 16,  // without panels
     kPieces = kRowBytes / 16,
   };
-  static_assert(T::staging_bytes >= T::staging_rows * kStride);
+  static_assert(T::staging_bytes >= T::staging_rows * (T::store_rows > 0 ? kRowBytes : kStride));
+  static_assert(T::store_rows == 0 || kRowBytes % kSliceBytes == 0);
   unsigned char* base;
   uint32_t warpgroup;
 
+  /// Panel `panel` of row `row`: 128 bytes.
+  MOEGEN_DEVICE unsigned char* panel(uint32_t panel, uint32_t row) const {
+    return base + (panel * T::staging_rows + row) * kSliceBytes;
+  }
   MOEGEN_DEVICE unsigned char* at(uint32_t row, uint32_t column) const {
-    return base + row * kStride + column * sizeof(Element);
+    const uint32_t byte = column * sizeof(Element);
+    if constexpr (T::store_rows == 0) return base + row * kStride + byte;
+    return panel(byte / kSliceBytes, row) + ((byte % kSliceBytes) ^ (row % 8 * 16));
   }
   /// All threads of the warpgroup have written, or read, what they had to.
   MOEGEN_DEVICE void sync() const { named_sync(1 + warpgroup, kWarpgroupThreads); }
 
-  /// Copies `rows` staged rows to c: row 0 to `row`, `column`.
-  MOEGEN_DEVICE void send(const Args& args, uint64_t row, uint32_t column, uint32_t rows) const {
-    sync();
-    const uint32_t thread = thread_index() % kWarpgroupThreads, piece = thread % kPieces;
-    const uint32_t first = column + piece * (16 / sizeof(Element));
-    if (first < P::output_columns) {
-      Element* target = static_cast<Element*>(args.c) + row * P::output_columns + first;
+  /// Stores staged rows [first, first + rows) to c in pieces, row `first` to `row`, `column`: thread `thread` of
+  /// `Threads`.
+  template <uint32_t Threads>
+  MOEGEN_DEVICE void send_pieces(const Args& args, uint32_t first, uint64_t row, uint32_t column, uint32_t rows,
+                                 uint32_t thread) const {
+    constexpr uint32_t kPieceElements = 16 / sizeof(Element), kAcross = min_of<uint32_t>(kPieces & (0u - kPieces), Threads);
+#pragma unroll
+    for (uint32_t piece = thread % kAcross; piece < kPieces; piece += kAcross) {
+      if (column + piece * kPieceElements >= P::output_columns) continue;
+      Element* target =
+          static_cast<Element*>(args.c) + row * P::output_columns + column + piece * kPieceElements;
 #pragma unroll 4
-      for (uint32_t i = thread / kPieces; i < rows; i += kWarpgroupThreads / kPieces)
+      for (uint32_t i = thread / kAcross; i < rows; i += Threads / kAcross)
         store(target + uint64_t{i} * P::output_columns,
-              *reinterpret_cast<const Vector16*>(base + i * kStride + piece * 16));
+              *reinterpret_cast<const Vector16*>(at(first + i, piece * kPieceElements)));
     }
-    sync();
+  }
+
+  /// Stores the box of `store_rows` staged rows from `first` on; one thread, in a bulk group of its own.
+  MOEGEN_DEVICE void send_box(const TensorArgs& args, uint32_t first, uint32_t row, uint32_t column) const {
+#pragma unroll
+    for (uint32_t i = 0; i < kPanels; ++i)
+      tensor_store(args.stores, panel(i, first), column * sizeof(Element) + i * kSliceBytes, row);
+    bulk_commit();
   }
 };
+
+/// The staging may be written again once at most `Pending` of this thread's boxes are still to be read.
+template <class T, uint32_t Pending>
+MOEGEN_DEVICE void wait_for_boxes(bool issuer) {
+  if constexpr (T::store_rows > 0) {
+    if (issuer) bulk_wait_read<Pending>();
+  }
+}
+
+// ---- tokens on M ----
+
+/// Brings the 16 tokens of this warp on their way: warps need not wait for each other.
+template <class P, class T>
+MOEGEN_DEVICE void send_warp(const TensorArgs& args, const Staging<P, T>& staging, const Tile& tile,
+                             uint32_t warpgroup) {
+  constexpr uint32_t kWarpRows = kWarpgroupRows / 4;
+  static_assert(T::store_rows == 0 || T::store_rows == kWarpRows);
+  const uint32_t first = warp_index() % 4 * kWarpRows, token = warpgroup * kWarpgroupRows + first;
+  if (token >= tile.rows) return;
+  const uint32_t rows = min_of<uint32_t>(tile.rows - token, kWarpRows), column = tile.unit * T::tile_columns;
+  if (T::store_rows > 0 && rows == kWarpRows) {
+    fence_proxy_async();
+    warp_sync();
+    if (lane_index() == 0) staging.send_box(args, first, tile.row + token, column);
+  } else {
+    warp_sync();
+    staging.template send_pieces<kWarpSize>(args.args, first, uint64_t{tile.row} + token, column, rows, lane_index());
+  }
+}
+
+/// This warp's part of the staging may be written again.
+template <class T>
+MOEGEN_DEVICE void wait_for_staging() {
+  wait_for_boxes<T, 0>(lane_index() == 0);
+  warp_sync();
+}
 
 }  // namespace moegen::grouped_matmul

@@ -39,10 +39,10 @@ MOEGEN_DEVICE void stage_floats(const FinishTokensM<P, T, Custom, N>& finish, co
 
 /// Brings a finished tile of this warpgroup on its way: its 64 tokens.
 template <class P, class T, class Custom, uint32_t N>
-MOEGEN_DEVICE void store_tile(const FinishTokensM<P, T, Custom, N>& finish, const Shared<P, T>& shared,
-                              uint32_t warpgroup, const float (&sum)[N / 2]) {
+MOEGEN_DEVICE void store_tile(const FinishTokensM<P, T, Custom, N>& finish, const TensorArgs& args,
+                              const Shared<P, T>& shared, uint32_t warpgroup, const float (&sum)[N / 2]) {
   const Staging<P, T> staging = {shared.staging(warpgroup), warpgroup};
-  const uint32_t first = warpgroup * kWarpgroupRows;
+  wait_for_staging<T>();
   if constexpr (sizeof(typename P::output_dtype) == 4) {
 #pragma unroll
     for (uint32_t j = 0; j < T::tile_columns / 8; ++j) stage_floats(finish, staging, sum, j);
@@ -50,8 +50,7 @@ MOEGEN_DEVICE void store_tile(const FinishTokensM<P, T, Custom, N>& finish, cons
 #pragma unroll
     for (uint32_t j = 0; j < T::tile_columns / 8; j += 2) stage_matrices(finish, staging, sum, j);
   }
-  staging.send(finish.args, uint64_t{finish.tile.row} + first, finish.tile.unit * T::tile_columns,
-               min_of<uint32_t>(finish.tile.rows - first, kWarpgroupRows));
+  send_warp(args, staging, finish.tile, warpgroup);
 }
 
 }  // namespace moegen::grouped_matmul

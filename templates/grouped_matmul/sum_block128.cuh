@@ -2,9 +2,11 @@
 // grouped_matmul, scheme block128: the products of every 128 of K are summed by the tensor cores, multiplied by the
 // scale of the token's block times that of the weights' block, and added to a float sum.
 //
-// The product of both scales, rounded once, comes with the stage: `scale_warps` warps of the loading warpgroup write
-// one factor a token (two where gate and up lie in different blocks), having asked for the scales of a while ahead. A
-// warp that waits for each gather takes longer than the tensor cores do.
+// The scales come with the stage: `scale_warps` warps of the loading warpgroup write them, having asked for them a while
+// ahead; a warp that waits for each gather takes longer than the tensor cores do. With tokens on N they write the
+// product of both scales, rounded once, for each token (two where gate and up lie in different blocks); with tokens on M
+// the scales of tokens and of weights (of each chunk of 64 rows where a tile lies across blocks), which each thread
+// multiplies for its two tokens.
 #pragma once
 
 #include "../core/convert.cuh"
@@ -45,37 +47,56 @@ MOEGEN_DEVICE void add_by_column(const float* factors, const float (&part)[N / 2
   }
 }
 
-/// Tokens on M: the factors of a thread's two rows.
+/// Tokens on M: the scales of a thread's two rows and of the tile's weights in a stage. Each thread forms the products,
+/// a few beside its many sums, where one warp for all tokens would have to store them for every part of the weights.
 template <class P, class T>
-struct RowFactors {
-  float value[2][P::scales_per_token];
-  MOEGEN_DEVICE void load(const float* factors, uint32_t warpgroup) {
+struct StageScales {
+  float token[2], weights[T::scale_chunks][P::scales_per_token];
+  MOEGEN_DEVICE void load_tokens(const float* scales, uint32_t warpgroup) {
     const uint32_t row = warpgroup * kWarpgroupRows + warp_index() % 4 * 16 + lane_index() / 4;
 #pragma unroll
-    for (uint32_t i = 0; i < 2; ++i)
+    for (uint32_t i = 0; i < 2; ++i) token[i] = scales[row + 8 * i];
+  }
+  MOEGEN_DEVICE void load_weights(const float* scales) {
 #pragma unroll
-      for (uint32_t s = 0; s < P::scales_per_token; ++s) value[i][s] = factors[s * T::max_tokens + row + 8 * i];
+    for (uint32_t i = 0; i < T::scale_chunks * P::scales_per_token; ++i)
+      weights[i / P::scales_per_token][i % P::scales_per_token] = scales[T::max_tokens + i];
   }
 };
 
+/// Adds the partial sums of Columns columns from First on, whose scales are those of one chunk.
+template <class P, class T, uint32_t First, uint32_t N, uint32_t Columns>
+MOEGEN_DEVICE void add_chunk(const StageScales<P, T>& scales, uint32_t begin, const float (&part)[Columns / 2],
+                             float (&sum)[N / 2]) {
+  constexpr uint32_t kChunk = N / T::scale_chunks, kSides = P::scales_per_token;
+  float factor[2][kSides];
+#pragma unroll
+  for (uint32_t i = 0; i < 2 * kSides; ++i)
+    factor[i / kSides][i % kSides] = scales.token[i / kSides] * scales.weights[(First + begin) / kChunk][i % kSides];
+#pragma unroll
+  for (uint32_t i = begin / 2; i < min_of<uint32_t>(begin + kChunk, Columns) / 2; ++i) {
+    const uint32_t side = kSides == 1 ? 0 : i / 4 % 2;  // 8 columns of gate, 8 of up
+    sum[First / 2 + i] = math::fma(factor[i / 2 % 2][side], part[i], sum[First / 2 + i]);
+  }
+}
+
 /// Adds the partial sums of columns from First on.
 template <class P, class T, uint32_t First, uint32_t N, uint32_t Columns>
-MOEGEN_DEVICE void add_by_row(const RowFactors<P, T>& factors, const float (&part)[Columns / 2], float (&sum)[N / 2]) {
+MOEGEN_DEVICE void add_by_row(const StageScales<P, T>& scales, const float (&part)[Columns / 2],
+                              float (&sum)[N / 2]) {
 #pragma unroll
-  for (uint32_t i = 0; i < Columns / 2; ++i) {
-    const uint32_t side = P::scales_per_token == 1 ? 0 : i / 4 % 2;  // 8 columns of gate, 8 of up
-    sum[First / 2 + i] = math::fma(factors.value[i / 2 % 2][side], part[i], sum[First / 2 + i]);
-  }
+  for (uint32_t begin = 0; begin < Columns; begin += N / T::scale_chunks)
+    add_chunk<P, T, First, N, Columns>(scales, begin, part, sum);
 }
 
 /// Multiplies a stage by its second 128 rows of weights, with the first ones' accumulators: all at once would not leave
 /// registers for the sum.
 template <class P, class T, uint32_t N, uint32_t Columns>
-MOEGEN_DEVICE void multiply_rest(const Operands& first, uint32_t stage, const RowFactors<P, T>& factors,
+MOEGEN_DEVICE void multiply_rest(const Operands& first, uint32_t stage, const StageScales<P, T>& scales,
                                  float (&part)[Columns / 2], float (&sum)[N / 2]) {
   if constexpr (N > Columns) {
     static_assert(N == 2 * Columns);
-    add_by_row<P, T, 0, N, Columns>(factors, part, sum);
+    add_by_row<P, T, 0, N, Columns>(scales, part, sum);
     const Operands rest = {first.a, advance_descriptor(first.b, Columns * kSliceBytes)};
     multiply_stage<P, T, Columns>(rest, stage, false, part);
     wgmma_wait<0>();
@@ -85,24 +106,25 @@ MOEGEN_DEVICE void multiply_rest(const Operands& first, uint32_t stage, const Ro
 
 template <class P, class T, uint32_t N>
 MOEGEN_DEVICE void sum_tile(const Shared<P, T>& shared, Ring<T>& ring, uint32_t warpgroup, float (&sum)[N / 2]) {
-  constexpr uint32_t kColumns = T::tokens_on_m ? min_of<uint32_t>(N, 128) : N;
+  constexpr uint32_t kColumns = T::tokens_on_m ? T::part_columns : N;
   const Operands first = operands(shared, warpgroup);
   float part[kColumns / 2];
   clear(part);
-  RowFactors<P, T> factors;
+  StageScales<P, T> scales;
   const auto multiply = [&](uint32_t stage) {
-    if constexpr (T::tokens_on_m) factors.load(shared.scales(stage), warpgroup);
+    if constexpr (T::tokens_on_m) scales.load_tokens(shared.scales(stage), warpgroup);
     multiply_stage<P, T, kColumns>(first, stage, false, part);
     wgmma_wait<0>();
+    if constexpr (T::tokens_on_m) scales.load_weights(shared.scales(stage));  // before the products it costs spills
     hold(part);
     if constexpr (T::tokens_on_m) {
-      multiply_rest<P, T, N, kColumns>(first, stage, factors, part, sum);
+      multiply_rest<P, T, N, kColumns>(first, stage, scales, part, sum);
       release_stage(shared, stage);
     }
   };
   const auto add = [&](uint32_t stage) {
     if constexpr (T::tokens_on_m) {
-      add_by_row<P, T, N - kColumns, N, kColumns>(factors, part, sum);
+      add_by_row<P, T, N - kColumns, N, kColumns>(scales, part, sum);
     } else {
       add_by_column<P, T, N>(shared.scales(stage), part, sum);
       warp_sync();  // all lanes have read their factors
@@ -112,36 +134,50 @@ MOEGEN_DEVICE void sum_tile(const Shared<P, T>& shared, Ring<T>& ring, uint32_t 
   for_slices(shared, ring, multiply, add);
 }
 
-/// Where the scales of a tile's rows lie.
-template <class P>
+/// Where the scales of a tile lie.
+template <class P, class T>
 struct TileScales {
   using Scale = typename P::scale_dtype;
-  enum : uint32_t { kRowBlocks = ceil_div<uint32_t>(P::columns, 128) };
+  enum : uint32_t {
+    kRowBlocks = ceil_div<uint32_t>(P::columns, 128),
+    kOfWeights = T::scale_chunks * P::scales_per_token,
+    kRowsOfColumn = P::gated && !P::halves ? 2 : 1,  // of b, before the next column's in one side
+  };
   const Scale* a;  // of the tile's first row, block 0
-  const Scale *b, *b_up;
+  const Scale* b;  // of the chunk and side that this lane brings, of them all in turn
+  bool any;        // the tile has scales
 
-  MOEGEN_DEVICE TileScales(const Args& args, const Tile& tile, uint32_t first_row, uint32_t first_row_of_up) {
+  MOEGEN_DEVICE TileScales(const Args& args, const Tile& tile, uint32_t lane) {
+    any = tile.expert >= 0;
     a = static_cast<const Scale*>(args.a_scales) + (P::column_scales ? tile.row : tile.row * uint64_t{P::depth_blocks});
-    const uint64_t expert = static_cast<uint64_t>(tile.expert) * kRowBlocks;
-    const Scale* all = static_cast<const Scale*>(args.b_scales);
-    b = all + (expert + min_of<uint32_t>(first_row / 128, kRowBlocks - 1)) * P::depth_blocks;
-    b_up = all + (expert + min_of<uint32_t>(first_row_of_up / 128, kRowBlocks - 1)) * P::depth_blocks;
+    const uint32_t chunk = lane / P::scales_per_token % T::scale_chunks, side = lane % P::scales_per_token;
+    const uint32_t column = tile.unit * T::tile_columns + chunk * (T::tile_columns / T::scale_chunks);
+    const uint32_t row = side * P::output_columns + column * kRowsOfColumn;
+    b = static_cast<const Scale*>(args.b_scales) +
+        (static_cast<uint64_t>(any ? tile.expert : 0) * kRowBlocks + min_of<uint32_t>(row / 128, kRowBlocks - 1)) *
+            P::depth_blocks;
   }
   MOEGEN_DEVICE float of_token(uint32_t token, uint32_t block, uint64_t stride) const {
     return to_float(P::column_scales ? a[block * stride + token] : a[token * uint64_t{P::depth_blocks} + block]);
   }
 };
 
-/// Scales of a few blocks of K on their way: of this lane's tokens, and of the weights in one of the blocks.
+/// Scales of a few blocks of K on their way: of this lane's tokens, and of one chunk and side of the weights in one of
+/// the blocks.
 template <class P, class T>
 struct ScaleBatch {
   enum : uint32_t { kBlocks = 4, kTokens = ceil_div<uint32_t>(T::max_tokens, kWarpSize* T::scale_warps) };
-  float token[kTokens][kBlocks], weight[P::scales_per_token];
+  float token[kTokens][kBlocks], weight;
 
-  MOEGEN_DEVICE void load(const TileScales<P>& from, const Tile& tile, uint64_t stride, uint32_t warp, uint32_t first) {
+  /// Chunk and side, in turns; the lane's block.
+  static MOEGEN_DEVICE uint32_t place() { return lane_index() / kBlocks; }
+
+  MOEGEN_DEVICE void load(const Args& args, const Tile& tile, uint32_t warp, uint32_t first) {
+    const TileScales<P, T> from(args, tile, place());
+    const uint64_t stride = static_cast<uint64_t>(args.a_scales_stride);
 #pragma unroll
     for (uint32_t k = 0; k < kBlocks; ++k) {
-      const bool inside = first + k < P::depth_blocks;
+      const bool inside = from.any && first + k < P::depth_blocks;
 #pragma unroll
       for (uint32_t i = 0; i < kTokens; ++i) {
         const uint32_t row = token_of(warp, i);
@@ -149,17 +185,16 @@ struct ScaleBatch {
       }
     }
     const uint32_t mine = first + lane_index() % kBlocks;
-    const bool inside = mine < P::depth_blocks;
-    weight[0] = inside ? to_float(from.b[mine]) : 0.0f;
-    if constexpr (P::scales_per_token == 2) weight[1] = inside ? to_float(from.b_up[mine]) : 0.0f;
+    weight = from.any && mine < P::depth_blocks ? to_float(from.b[mine]) : 0.0f;
   }
   static MOEGEN_DEVICE uint32_t token_of(uint32_t warp, uint32_t i) {
     return (i * T::scale_warps + warp) * kWarpSize + lane_index();
   }
-  MOEGEN_DEVICE void store(float* factors, uint32_t warp, uint32_t k) const {
+  /// Tokens on N: the products for each side of the weights.
+  MOEGEN_DEVICE void store_factors(float* factors, uint32_t warp, uint32_t k) const {
 #pragma unroll
     for (uint32_t s = 0; s < P::scales_per_token; ++s) {
-      const float of_weights = shuffle(weight[s], k);
+      const float of_weights = shuffle(weight, s * kBlocks + k);
 #pragma unroll
       for (uint32_t i = 0; i < kTokens; ++i) {
         const uint32_t row = token_of(warp, i);
@@ -167,20 +202,34 @@ struct ScaleBatch {
       }
     }
   }
+  /// Tokens on M: the scales as they are.
+  MOEGEN_DEVICE void store_scales(float* scales, uint32_t warp, uint32_t k) const {
+    constexpr uint32_t kOfWeights = TileScales<P, T>::kOfWeights;
+    static_assert(kOfWeights * kBlocks <= kWarpSize, "a lane brings one scale of the weights");
+#pragma unroll
+    for (uint32_t i = 0; i < kTokens; ++i) {
+      const uint32_t row = token_of(warp, i);
+      if (row < T::max_tokens) scales[row] = token[i][k];
+    }
+    if (warp == 0 && lane_index() % kBlocks == k && place() < kOfWeights) scales[T::max_tokens + place()] = weight;
+  }
 };
 
-/// One stage's factors of this warp.
+/// One stage's scales of this warp.
 template <class P, class T>
-MOEGEN_DEVICE void bring_factors(const Shared<P, T>& shared, Ring<T>& ring, const ScaleBatch<P, T>& batch,
-                                 uint32_t warp, uint32_t k) {
+MOEGEN_DEVICE void bring_stage(const Shared<P, T>& shared, Ring<T>& ring, const ScaleBatch<P, T>& batch, uint32_t warp,
+                               uint32_t k) {
   mbarrier_wait(shared.empty(ring.stage), ring.parity ^ 1);
-  batch.store(shared.scales(ring.stage), warp, k);
+  if constexpr (T::tokens_on_m)
+    batch.store_scales(shared.scales(ring.stage), warp, k);
+  else
+    batch.store_factors(shared.scales(ring.stage), warp, k);
   warp_sync();
   if (lane_index() == 0) mbarrier_arrive(shared.full(ring.stage));
   ring.next();
 }
 
-/// Stages that carry no factors: the end, or a tile without an expert.
+/// Stages that carry no scales: the end, or a tile without an expert.
 template <class P, class T>
 MOEGEN_DEVICE void bring_nothing(const Shared<P, T>& shared, Ring<T>& ring, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) {
@@ -191,23 +240,29 @@ MOEGEN_DEVICE void bring_nothing(const Shared<P, T>& shared, Ring<T>& ring, uint
   }
 }
 
+/// A tile's scales, of which `now` are the first; leaves the first ones of the tile that follows, found by `walk`, in
+/// their place: they are on their way while this tile's last stages are still to be filled. Returns whether there is
+/// one, in `tile`.
 template <class P, class T>
-MOEGEN_DEVICE void bring_tile_scales(const Args& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
-                                     uint32_t warp) {
+MOEGEN_DEVICE bool bring_tile(const Args& args, const Shared<P, T>& shared, Ring<T>& ring, TileWalk<P, T>& walk,
+                              Tile& tile, ScaleBatch<P, T>& now, uint32_t warp) {
   using Batch = ScaleBatch<P, T>;
-  const uint32_t row = tile.unit * T::tile_columns * (P::gated && !P::halves ? 2 : 1);
-  const TileScales<P> from(args, tile, row, P::gated && P::halves ? P::output_columns + row : row);
-  const uint64_t stride = static_cast<uint64_t>(args.a_scales_stride);
-  Batch now, later;
-  now.load(from, tile, stride, warp, 0);
-#pragma unroll 1
-  for (uint32_t first = 0; first < P::depth_blocks; first += Batch::kBlocks) {
-    later.load(from, tile, stride, warp, first + Batch::kBlocks);
+  const uint32_t blocks = tile.expert < 0 ? 0 : P::depth_blocks;
+  if (blocks == 0) bring_nothing(shared, ring, kEmptySlices<T>);
+  bool follows = false;
+  uint32_t first = 0;
+  do {
+    const bool last = first + Batch::kBlocks >= blocks;
+    if (last) follows = walk.next(tile);
+    Batch later;
+    if (!last || follows) later.load(args, tile, warp, last ? 0 : first + Batch::kBlocks);
 #pragma unroll
     for (uint32_t k = 0; k < Batch::kBlocks; ++k)
-      if (first + k < P::depth_blocks) bring_factors(shared, ring, now, warp, k);
+      if (first + k < blocks) bring_stage(shared, ring, now, warp, k);
     now = later;
-  }
+    first += Batch::kBlocks;
+  } while (first < blocks);
+  return follows;
 }
 
 /// The work of one of the warps that bring scales.
@@ -216,12 +271,10 @@ MOEGEN_DEVICE void bring_scales(const Args& args, const Shared<P, T>& shared, ui
   TileWalk<P, T> walk(args, rank);
   Ring<T> ring;
   Tile tile;
-  while (walk.next(tile)) {
-    if (tile.expert < 0)
-      bring_nothing(shared, ring, kEmptySlices<T>);
-    else
-      bring_tile_scales(args, shared, ring, tile, warp);
-  }
+  ScaleBatch<P, T> batch;
+  bool more = walk.next(tile);
+  if (more) batch.load(args, tile, warp, 0);
+  while (more) more = bring_tile(args, shared, ring, walk, tile, batch, warp);
   bring_nothing(shared, ring, 1);
 }
 

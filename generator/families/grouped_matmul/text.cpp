@@ -33,7 +33,7 @@ class TileDecisions {
     return widths();
   }
   std::vector<int> shapes() const {
-    if (boolean("tokens_on_m")) return {std::min(static_cast<int>(integer("weight_rows")), 128)};
+    if (boolean("tokens_on_m")) return {static_cast<int>(integer("part_columns"))};
     return widths();
   }
 
@@ -58,7 +58,8 @@ constexpr std::string_view kNumbers[] = {
     "max_tokens", "weight_rows", "tile_columns", "warpgroup_columns", "warpgroups", "stages",
     "cluster",    "scale_warps", "staging_rows", "staging_bytes",     "raster",     "even_tiles",
     "token_step", "box_heights", "num_widths",   "shared_bytes",      "threads"};
-constexpr std::string_view kHopperNumbers[] = {"loader_registers", "multiplier_registers"};
+constexpr std::string_view kHopperNumbers[] = {"loader_registers", "multiplier_registers", "store_rows",
+                                               "part_columns",     "scale_chunks",         "scale_floats"};
 constexpr std::string_view kFlags[] = {"tokens_on_m", "aligned", "weights_once"};
 
 bool is_portable(const Plan& plan) { return plan.entries.front().variant == "portable"; }

@@ -18,13 +18,12 @@ constexpr int kMostStages = 12;  // 11 of 18 KiB already cover the latency of HB
 // Accumulators of a thread: the product's columns, and once more where they are promoted.
 int accumulators(const TilePlan& tiles, const MatmulProblem& problem) {
   const int columns = tiles.tokens_on_m ? tiles.weight_rows : tiles.max_tokens;
-  const int partial = tiles.tokens_on_m ? std::min(columns, 128) : columns;
+  const int partial = tiles.tokens_on_m ? tiles.part_columns() : columns;
   return columns / 2 + (problem.promote ? partial / 2 : 0);
 }
 
 std::int64_t stage_bytes(const TilePlan& tiles, const MatmulProblem& problem) {
-  const std::int64_t factors =
-      problem.block_scales() ? std::int64_t{tiles.max_tokens} * problem.scales_per_token() * 4 : 0;
+  const std::int64_t factors = problem.block_scales() ? std::int64_t{tiles.scale_floats(problem)} * 4 : 0;
   constexpr std::int64_t kTileAndBarriers = 16 + 2 * 8;
   return (tiles.weight_rows + tiles.max_tokens) * kSliceBytes + factors + kTileAndBarriers;
 }
@@ -58,14 +57,22 @@ struct Parameter {
   std::vector<std::int64_t> values;
 };
 
+// Rows of c that a warpgroup stages are whole panels of a swizzle.
+bool stores_boxes(const TilePlan& tiles, const MatmulProblem& problem) {
+  if (problem.fuse_quantize && !tiles.tokens_on_m) return false;
+  return tiles.warpgroup_columns(problem) * bits(problem.output) / 8 % kSliceBytes == 0;
+}
+
 // Fills in what follows from the parameters.
 TilePlan completed(TilePlan tiles, const MatmulProblem& problem, const Arch& arch) {
   if (tiles.tokens_on_m) {
     tiles.max_tokens = 64 * tiles.warpgroups;
     tiles.staging_rows = 64;
+    tiles.store_rows = stores_boxes(tiles, problem) ? 16 : 0;  // what one warp holds
     for (int width = 64; width <= tiles.max_tokens; width += 64) tiles.widths.push_back(width);
   } else {
     tiles.weight_rows = 64 * tiles.warpgroups;
+    tiles.store_rows = tiles.least_rows > 0 && stores_boxes(tiles, problem) ? 64 : 0;
     tiles.widths = widths_up_to(tiles.max_tokens, tiles.width_step);
     // Where groups are wide on average, a tile of a few rows waits for its weights, however narrow its products.
     if (tiles.least_rows > 0) std::erase_if(tiles.widths, [](int width) { return width < 32; });
@@ -117,7 +124,7 @@ std::vector<Parameter> wide_parameters() {
 
 std::vector<Parameter> tall_parameters() {
   return {{"warpgroups", &TilePlan::warpgroups, {3, 2}},
-          {"weight_rows", &TilePlan::weight_rows, {128}},
+          {"weight_rows", &TilePlan::weight_rows, {192, 128}},
           {"stages", &TilePlan::stages, {0}},
           {"cluster", &TilePlan::cluster, {1}},
           {"raster", &TilePlan::raster, {4}},
@@ -228,9 +235,20 @@ int TilePlan::multiplier_registers() const {
   return std::min(232, left / (128 * warpgroups) / 8 * 8);
 }
 
+int TilePlan::scale_chunks(const MatmulProblem& problem) const {
+  return tokens_on_m && tile_columns(problem) % 128 != 0 && 128 % tile_columns(problem) != 0 ? weight_rows / 64 : 1;
+}
+
+// Rounded up to 16 bytes, so that stages stay aligned.
+int TilePlan::scale_floats(const MatmulProblem& problem) const {
+  if (!tokens_on_m) return max_tokens * problem.scales_per_token();
+  return max_tokens + (scale_chunks(problem) * problem.scales_per_token() + 3) / 4 * 4;
+}
+
 std::int64_t TilePlan::staging_bytes(const MatmulProblem& problem) const {
   if (problem.fuse_quantize && !tokens_on_m) return std::int64_t{staging_rows} * (128 + 4) * 4 / warpgroups;
-  return std::int64_t{staging_rows} * (warpgroup_columns(problem) * bits(problem.output) / 8 + 16);
+  const int padding = store_rows > 0 ? 0 : 16;
+  return std::int64_t{staging_rows} * (warpgroup_columns(problem) * bits(problem.output) / 8 + padding);
 }
 
 std::int64_t TilePlan::shared_bytes(const MatmulProblem& problem) const {
@@ -246,6 +264,8 @@ std::string illegal_because(const TilePlan& tiles, const MatmulProblem& problem,
   const int needed = accumulators(tiles, problem) + 24;  // addresses, scales and counters
   if (needed > tiles.multiplier_registers())
     return fmt::format("about {} registers; {} are there", needed, tiles.multiplier_registers());
+  if (problem.block_scales() && tiles.tile_columns(problem) > 128 && tiles.scale_chunks(problem) == 1)
+    return fmt::format("{} columns lie in several blocks of scales", tiles.tile_columns(problem));
   if (tiles.max_tokens % tiles.token_step() != 0)
     return fmt::format("{} tokens; a multiple of {}", tiles.max_tokens, tiles.token_step());
   return "";

@@ -24,6 +24,7 @@ struct TilePlan {
   int stages = 0;
   int cluster = 1;       ///< blocks that share their tokens
   int staging_rows = 0;  ///< rows of c that a warpgroup stages at once
+  int store_rows = 0;    ///< rows of c in a box of tensor stores; 0: no tensor stores
   int scale_warps = 0;
   int raster = 4;      ///< units of columns side by side
   int even_tiles = 8;  ///< groups of up to so many tiles are split evenly
@@ -39,6 +40,12 @@ struct TilePlan {
   bool aligned(const MatmulProblem& problem) const {
     return tokens_on_m && !problem.gated && problem.depth_blocks() % stages == 0;
   }
+  /// Columns of a product with tokens on M: a sum of more is multiplied in two halves.
+  int part_columns() const { return weight_rows <= 192 ? weight_rows : weight_rows / 2; }
+  /// Parts of the weights that each lie in one block of scales.
+  int scale_chunks(const MatmulProblem& problem) const;
+  /// Floats of a stage that carry block scales.
+  int scale_floats(const MatmulProblem& problem) const;
   int token_step() const { return 8 * cluster; }
   int tile_columns(const MatmulProblem& problem) const { return problem.gated ? weight_rows / 2 : weight_rows; }
   int warpgroup_columns(const MatmulProblem& problem) const {
