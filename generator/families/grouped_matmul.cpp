@@ -94,6 +94,7 @@ void add_tile_numbers(PlanBuilder& plan, const TilePlan& tiles, const MatmulProb
   add("loader_registers", tiles.loader_registers(), "the launch's pool allows no more");
   add("multiplier_registers", tiles.multiplier_registers(), "what the loaders leave");
   add("store_rows", tiles.store_rows, "rows of c in a box of tensor stores; 0: rows leave in pieces");
+  add("staging_panels", tiles.staging_panels, "of 128 bytes of each row that a warpgroup stages at once");
   add("part_columns", tiles.part_columns(), "columns of one product with tokens on M");
   add("scale_chunks", tiles.scale_chunks(problem), "parts of the weights that each lie in one block of scales");
   add("scale_floats", tiles.scale_floats(problem), "of block scales in a stage");

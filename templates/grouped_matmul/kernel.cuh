@@ -55,6 +55,7 @@ MOEGEN_DEVICE void multiply_tile(const TensorArgs& args, const Shared<P, T>& sha
   else
     pass_stages(shared, ring, kEmptySlices<T>);
   store_tile(finish, args, shared, warpgroup, sum);
+  warp_sync();
   keep_apart<N>();
 }
 

@@ -47,11 +47,19 @@ MOEGEN_DEVICE Operands operands(const Shared<P, T>& shared, uint32_t warpgroup) 
   return {uniform_descriptor(m + warpgroup * kWarpgroupRows * kSliceBytes), uniform_descriptor(n)};
 }
 
+/// Where a stage lies after stage 0. With tokens on M the compiler sees no uniform stage unless it is constant, and
+/// would move each descriptor to the tensor cores' registers by itself, 12 to 16 moves a stage.
+template <class P, class T>
+MOEGEN_DEVICE uint32_t stage_offset(uint32_t stage) {
+  const uint32_t offset = stage * Layout<P, T>::stage_bytes;
+  return T::tokens_on_m && !T::aligned ? shuffle(offset, 0) : offset;
+}
+
 /// Issues the products of one stage as a group.
 template <class P, class T, uint32_t N>
 MOEGEN_DEVICE void multiply_stage(const Operands& first, uint32_t stage, bool accumulate, float (&d)[N / 2]) {
   constexpr uint32_t kStepBytes = 32;  // of K, one instruction
-  const uint32_t offset = stage * Layout<P, T>::stage_bytes;
+  const uint32_t offset = stage_offset<P, T>(stage);
   wgmma_fence();
 #pragma unroll
   for (uint32_t step = 0; step < kSliceBytes / kStepBytes; ++step)
@@ -59,6 +67,13 @@ MOEGEN_DEVICE void multiply_stage(const Operands& first, uint32_t stage, bool ac
                                                   advance_descriptor(first.b, offset + step * kStepBytes),
                                                   accumulate || step > 0);
   wgmma_commit();
+}
+
+/// work(0), work(1), ...: what a pragma unrolls in one kernel it leaves as a loop in another.
+template <uint32_t Count, uint32_t First = 0, class Work>
+MOEGEN_DEVICE void for_stages(Work&& work) {
+  work(First);
+  if constexpr (First + 1 < Count) for_stages<Count, First + 1>(work);
 }
 
 /// Goes through the slices of a tile: multiply(stage) when the stage is there, then add(stage) while the next one may
@@ -70,14 +85,13 @@ MOEGEN_DEVICE void for_slices(const Shared<P, T>& shared, Ring<T>& ring, Multipl
     bool ready = true;  // the first was waited for when the tile was read
 #pragma unroll 1  // few rounds unrolled, too, cost registers
     for (uint32_t round = 0; round < P::depth_blocks / T::stages; ++round) {
-#pragma unroll
-      for (uint32_t stage = 0; stage < T::stages; ++stage) {
+      for_stages<T::stages>([&](uint32_t stage) {
         if (!ready) mbarrier_wait(shared.full(stage), ring.parity);
         multiply(stage);
         const uint32_t next = stage + 1 == T::stages ? 0 : stage + 1;
         ready = mbarrier_test(shared.full(next), ring.parity ^ (next == 0 ? 1 : 0));
         add(stage);
-      }
+      });
       ring.parity ^= 1;
     }
   } else {

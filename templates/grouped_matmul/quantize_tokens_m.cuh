@@ -40,10 +40,10 @@ MOEGEN_DEVICE void store_tile(const FinishTokensM<P, T, Custom, N>& finish, cons
                               const Shared<P, T>& shared, uint32_t warpgroup, const float (&sum)[N / 2]) {
   static_assert(T::tile_columns == 128, "a tile is one group of columns");
   const Staging<P, T> staging = {shared.staging(warpgroup), warpgroup};
-  wait_for_staging<T>();
+  store_panels(args, staging, finish.tile, warpgroup, [&](uint32_t, uint32_t) {
 #pragma unroll
-  for (uint32_t half = 0; half < 2; ++half) stage_codes(finish, staging, sum, half);
-  send_warp(args, staging, finish.tile, warpgroup);
+    for (uint32_t half = 0; half < 2; ++half) stage_codes(finish, staging, sum, half);
+  });
 }
 
 }  // namespace moegen::grouped_matmul

@@ -74,10 +74,17 @@ MOEGEN_DEVICE void send_rows(const TensorArgs& args, const Staging<P, T>& stagin
   if (T::store_rows > 0) fence_proxy_async();
   staging.sync();
   if (T::store_rows > 0 && rows == T::store_rows) {
-    if (issuer) staging.send_box(args, kFirst, tile.row + Row, column);
+    if (issuer) {
+#pragma unroll
+      for (uint32_t i = 0; i < Staging<P, T>::kPanels; ++i)
+        staging.send_box(args, i, kFirst, tile.row + Row, column + i * Staging<P, T>::kPanelColumns);
+    }
   } else {
-    staging.template send_pieces<kWarpgroupThreads>(args.args, kFirst, uint64_t{tile.row} + Row, column, rows,
-                                                    thread_index() % kWarpgroupThreads);
+#pragma unroll
+    for (uint32_t i = 0; i < Staging<P, T>::kPanels; ++i)
+      staging.template send_pieces<kWarpgroupThreads>(args.args, i, kFirst, uint64_t{tile.row} + Row,
+                                                      column + i * Staging<P, T>::kPanelColumns, rows,
+                                                      thread_index() % kWarpgroupThreads);
   }
 }
 
@@ -85,11 +92,11 @@ MOEGEN_DEVICE void send_rows(const TensorArgs& args, const Staging<P, T>& stagin
 template <class P, class T, class Custom, uint32_t N, uint32_t Row>
 MOEGEN_DEVICE void store_rows(const FinishTokensN<P, T, Custom, N>& finish, const TensorArgs& args,
                               const Staging<P, T>& staging, uint32_t column, const float (&sum)[N / 2]) {
-  constexpr uint32_t kRows = T::store_rows > 0 ? T::store_rows : T::staging_rows, kBoxes = T::staging_rows / kRows;
+  constexpr uint32_t kRows = T::store_rows > 0 ? T::store_rows : T::staging_rows, kParts = T::staging_rows / kRows;
   if (Row >= finish.tile.rows) return;
   const bool issuer = thread_index() % kWarpgroupThreads == 0;
   if constexpr (Row == 0 || Row >= T::staging_rows) {
-    wait_for_boxes<T, Row == 0 ? 0 : kBoxes - 1>(issuer);
+    wait_for_boxes<T, Row == 0 ? 0 : (kParts - 1) * Staging<P, T>::kPanels>(issuer);
     staging.sync();
   }
   if constexpr (sizeof(typename P::output_dtype) == 4)

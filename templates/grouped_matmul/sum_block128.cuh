@@ -251,6 +251,7 @@ MOEGEN_DEVICE bool bring_tile(const Args& args, const Shared<P, T>& shared, Ring
   if (blocks == 0) bring_nothing(shared, ring, kEmptySlices<T>);
   bool follows = false;
   uint32_t first = 0;
+#pragma unroll 1
   do {
     const bool last = first + Batch::kBlocks >= blocks;
     if (last) follows = walk.next(tile);

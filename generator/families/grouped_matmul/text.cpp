@@ -59,7 +59,8 @@ constexpr std::string_view kNumbers[] = {
     "cluster",    "scale_warps", "staging_rows", "staging_bytes",     "raster",     "even_tiles",
     "token_step", "box_heights", "num_widths",   "shared_bytes",      "threads"};
 constexpr std::string_view kHopperNumbers[] = {"loader_registers", "multiplier_registers", "store_rows",
-                                               "part_columns",     "scale_chunks",         "scale_floats"};
+                                               "staging_panels",   "part_columns",         "scale_chunks",
+                                               "scale_floats"};
 constexpr std::string_view kFlags[] = {"tokens_on_m", "aligned", "weights_once"};
 
 bool is_portable(const Plan& plan) { return plan.entries.front().variant == "portable"; }

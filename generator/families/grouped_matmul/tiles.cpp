@@ -63,6 +63,16 @@ bool stores_boxes(const TilePlan& tiles, const MatmulProblem& problem) {
   return tiles.warpgroup_columns(problem) * bits(problem.output) / 8 % kSliceBytes == 0;
 }
 
+// Whole rows of c in the staging, or with tokens on M fewer panels of them where that leaves room for a fourth stage.
+void fit_staging(TilePlan& tiles, const MatmulProblem& problem, const Arch& arch) {
+  const auto stages = [&] { return tiles.stages > 0 ? tiles.stages : fitting_stages(tiles, problem, arch); };
+  if (tiles.store_rows > 0 && tiles.staging_panels == 0) {
+    tiles.staging_panels = static_cast<int>(tiles.warpgroup_columns(problem) * bits(problem.output) / 8 / kSliceBytes);
+    while (tiles.tokens_on_m && tiles.staging_panels > 1 && stages() < 4) --tiles.staging_panels;
+  }
+  tiles.stages = stages();
+}
+
 // Fills in what follows from the parameters.
 TilePlan completed(TilePlan tiles, const MatmulProblem& problem, const Arch& arch) {
   if (tiles.tokens_on_m) {
@@ -79,7 +89,7 @@ TilePlan completed(TilePlan tiles, const MatmulProblem& problem, const Arch& arc
   }
   std::erase_if(tiles.widths, [&](int width) { return width % tiles.token_step() != 0; });
   tiles.scale_warps = problem.block_scales() ? (tiles.max_tokens > 128 ? 3 : 2) : 0;
-  if (tiles.stages == 0) tiles.stages = fitting_stages(tiles, problem, arch);
+  fit_staging(tiles, problem, arch);
   return tiles;
 }
 
@@ -124,8 +134,9 @@ std::vector<Parameter> wide_parameters() {
 
 std::vector<Parameter> tall_parameters() {
   return {{"warpgroups", &TilePlan::warpgroups, {3, 2}},
-          {"weight_rows", &TilePlan::weight_rows, {192, 128}},
+          {"weight_rows", &TilePlan::weight_rows, {192, 128, 256}},
           {"stages", &TilePlan::stages, {0}},
+          {"staging_panels", &TilePlan::staging_panels, {0}},
           {"cluster", &TilePlan::cluster, {1}},
           {"raster", &TilePlan::raster, {4}},
           {"even_tiles", &TilePlan::even_tiles, {0}},
@@ -236,7 +247,9 @@ int TilePlan::multiplier_registers() const {
 }
 
 int TilePlan::scale_chunks(const MatmulProblem& problem) const {
-  return tokens_on_m && tile_columns(problem) % 128 != 0 && 128 % tile_columns(problem) != 0 ? weight_rows / 64 : 1;
+  const int tile = tile_columns(problem);
+  if (!tokens_on_m || 128 % tile == 0) return 1;
+  return tile % 128 == 0 ? tile / 128 : weight_rows / 64;
 }
 
 // Rounded up to 16 bytes, so that stages stay aligned.
@@ -247,8 +260,8 @@ int TilePlan::scale_floats(const MatmulProblem& problem) const {
 
 std::int64_t TilePlan::staging_bytes(const MatmulProblem& problem) const {
   if (problem.fuse_quantize && !tokens_on_m) return std::int64_t{staging_rows} * (128 + 4) * 4 / warpgroups;
-  const int padding = store_rows > 0 ? 0 : 16;
-  return std::int64_t{staging_rows} * (warpgroup_columns(problem) * bits(problem.output) / 8 + padding);
+  const std::int64_t row = warpgroup_columns(problem) * bits(problem.output) / 8;
+  return staging_rows * (store_rows > 0 ? staging_panels * kSliceBytes : row + 16);
 }
 
 std::int64_t TilePlan::shared_bytes(const MatmulProblem& problem) const {

@@ -25,6 +25,7 @@ struct TilePlan {
   int cluster = 1;       ///< blocks that share their tokens
   int staging_rows = 0;  ///< rows of c that a warpgroup stages at once
   int store_rows = 0;    ///< rows of c in a box of tensor stores; 0: no tensor stores
+  int staging_panels = 0;  ///< of 128 bytes of each row, that a warpgroup stages at once for tensor stores; 0: all
   int scale_warps = 0;
   int raster = 4;      ///< units of columns side by side
   int even_tiles = 8;  ///< groups of up to so many tiles are split evenly
@@ -36,9 +37,9 @@ struct TilePlan {
 
   std::int64_t least_rows = 0;  ///< a group's rows, on average, from which on these tiles are taken
 
-  /// Tiles begin at stage 0, and loops over stages are unrolled. (192 tokens on N, and gate and up, then spill.)
+  /// Tiles begin at stage 0, and loops over stages are unrolled. (192 tokens on N then spill.)
   bool aligned(const MatmulProblem& problem) const {
-    return tokens_on_m && !problem.gated && problem.depth_blocks() % stages == 0;
+    return tokens_on_m && problem.depth_blocks() % stages == 0;
   }
   /// Columns of a product with tokens on M: a sum of more is multiplied in two halves.
   int part_columns() const { return weight_rows <= 192 ? weight_rows : weight_rows / 2; }
