@@ -69,6 +69,20 @@ MOEGEN_DEVICE void multiply_stage(const Operands& first, uint32_t stage, bool ac
   wgmma_commit();
 }
 
+/// The operands `columns` columns further.
+MOEGEN_DEVICE Operands next_columns(const Operands& first, uint32_t columns) {
+  return {first.a, advance_descriptor(first.b, columns * kSliceBytes)};
+}
+
+/// The products of one stage alone, complete. A sum of more columns than `part` holds takes them one after the other:
+/// all at once would not leave registers for the sum.
+template <class P, class T, uint32_t Columns>
+MOEGEN_DEVICE void multiply_part(const Operands& first, uint32_t stage, float (&part)[Columns / 2]) {
+  multiply_stage<P, T, Columns>(first, stage, false, part);
+  wgmma_wait<0>();
+  hold(part);
+}
+
 /// work(0), work(1), ...: what a pragma unrolls in one kernel it leaves as a loop in another.
 template <uint32_t Count, uint32_t First = 0, class Work>
 MOEGEN_DEVICE void for_stages(Work&& work) {

@@ -4,8 +4,8 @@
 // Shared memory, in this order:
 //   tiles    [stages] of weight_rows x 128 bytes of b, then max_tokens x 128 bytes of a, 128-byte swizzle
 //   staging  [warpgroups] of the rows of c on their way out
-//   scales   [stages] block128 only. Tokens on N: a factor for each token, gate's and up's apart. Tokens on M: a scale
-//            for each token, then those of the weights
+//   scales   [stages] block128 only: a factor for each token (gate's and up's apart), or with tokens on M and several
+//            scales of weights a scale for each token, then those of the weights
 //   tiles'   [stages] Tile, valid in the stage with which a tile begins
 //   full, empty [stages] barriers
 //

@@ -3,10 +3,9 @@
 // scale of the token's block times that of the weights' block, and added to a float sum.
 //
 // The scales come with the stage: `scale_warps` warps of the loading warpgroup write them, having asked for them a while
-// ahead; a warp that waits for each gather takes longer than the tensor cores do. With tokens on N they write the
-// product of both scales, rounded once, for each token (two where gate and up lie in different blocks); with tokens on M
-// the scales of tokens and of weights (of each chunk of 64 rows where a tile lies across blocks), which each thread
-// multiplies for its two tokens.
+// ahead; a warp that waits for each gather takes longer than the tensor cores do. They write the product of a token's
+// and the weights' scale, rounded once (two where gate and up lie in different blocks); but with tokens on M, where the
+// weights of a tile have several, they write them all as they are.
 #pragma once
 
 #include "../core/convert.cuh"
@@ -47,20 +46,31 @@ MOEGEN_DEVICE void add_by_column(const float* factors, const float (&part)[N / 2
   }
 }
 
-/// Tokens on M: the scales of a thread's two rows and of the tile's weights in a stage. Each thread forms the products,
-/// a few beside its many sums, where one warp for all tokens would have to store them for every part of the weights.
+/// Scales of the tile's weights in one block of K: of its chunks and, with gate and up apart, of both sides.
+template <class P, class T>
+constexpr uint32_t kWeightScales = T::scale_chunks* P::scales_per_token;
+
+/// Tokens on M: what a thread needs of a stage's scales. Where the weights have one alone, the products for its two
+/// tokens. Where they have more, those of the tokens and of the weights, and each thread multiplies: a few products
+/// beside its many sums, where one warp for all tokens would have to store them for every part of the weights.
 template <class P, class T>
 struct StageScales {
-  float token[2], weights[T::scale_chunks][P::scales_per_token];
+  enum : bool { kApart = kWeightScales<P, T> > 1 };
+  float token[2], weights[kWeightScales<P, T>];
   MOEGEN_DEVICE void load_tokens(const float* scales, uint32_t warpgroup) {
     const uint32_t row = warpgroup * kWarpgroupRows + warp_index() % 4 * 16 + lane_index() / 4;
 #pragma unroll
     for (uint32_t i = 0; i < 2; ++i) token[i] = scales[row + 8 * i];
   }
   MOEGEN_DEVICE void load_weights(const float* scales) {
+    if constexpr (kApart) {
 #pragma unroll
-    for (uint32_t i = 0; i < T::scale_chunks * P::scales_per_token; ++i)
-      weights[i / P::scales_per_token][i % P::scales_per_token] = scales[T::max_tokens + i];
+      for (uint32_t i = 0; i < kWeightScales<P, T>; ++i) weights[i] = scales[T::max_tokens + i];
+    }
+  }
+  MOEGEN_DEVICE float factor(uint32_t token_index, uint32_t chunk, uint32_t side) const {
+    if constexpr (!kApart) return token[token_index];
+    return token[token_index] * weights[chunk * P::scales_per_token + side];
   }
 };
 
@@ -72,7 +82,7 @@ MOEGEN_DEVICE void add_chunk(const StageScales<P, T>& scales, uint32_t begin, co
   float factor[2][kSides];
 #pragma unroll
   for (uint32_t i = 0; i < 2 * kSides; ++i)
-    factor[i / kSides][i % kSides] = scales.token[i / kSides] * scales.weights[(First + begin) / kChunk][i % kSides];
+    factor[i / kSides][i % kSides] = scales.factor(i / kSides, (First + begin) / kChunk, i % kSides);
 #pragma unroll
   for (uint32_t i = begin / 2; i < min_of<uint32_t>(begin + kChunk, Columns) / 2; ++i) {
     const uint32_t side = kSides == 1 ? 0 : i / 4 % 2;  // 8 columns of gate, 8 of up
@@ -89,21 +99,6 @@ MOEGEN_DEVICE void add_by_row(const StageScales<P, T>& scales, const float (&par
     add_chunk<P, T, First, N, Columns>(scales, begin, part, sum);
 }
 
-/// Multiplies a stage by its second 128 rows of weights, with the first ones' accumulators: all at once would not leave
-/// registers for the sum.
-template <class P, class T, uint32_t N, uint32_t Columns>
-MOEGEN_DEVICE void multiply_rest(const Operands& first, uint32_t stage, const StageScales<P, T>& scales,
-                                 float (&part)[Columns / 2], float (&sum)[N / 2]) {
-  if constexpr (N > Columns) {
-    static_assert(N == 2 * Columns);
-    add_by_row<P, T, 0, N, Columns>(scales, part, sum);
-    const Operands rest = {first.a, advance_descriptor(first.b, Columns * kSliceBytes)};
-    multiply_stage<P, T, Columns>(rest, stage, false, part);
-    wgmma_wait<0>();
-    hold(part);
-  }
-}
-
 template <class P, class T, uint32_t N>
 MOEGEN_DEVICE void sum_tile(const Shared<P, T>& shared, Ring<T>& ring, uint32_t warpgroup, float (&sum)[N / 2]) {
   constexpr uint32_t kColumns = T::tokens_on_m ? T::part_columns : N;
@@ -113,12 +108,13 @@ MOEGEN_DEVICE void sum_tile(const Shared<P, T>& shared, Ring<T>& ring, uint32_t 
   StageScales<P, T> scales;
   const auto multiply = [&](uint32_t stage) {
     if constexpr (T::tokens_on_m) scales.load_tokens(shared.scales(stage), warpgroup);
-    multiply_stage<P, T, kColumns>(first, stage, false, part);
-    wgmma_wait<0>();
-    if constexpr (T::tokens_on_m) scales.load_weights(shared.scales(stage));  // before the products it costs spills
-    hold(part);
+    multiply_part<P, T, kColumns>(first, stage, part);
     if constexpr (T::tokens_on_m) {
-      multiply_rest<P, T, N, kColumns>(first, stage, scales, part, sum);
+      scales.load_weights(shared.scales(stage));  // before the products it costs spills
+      if constexpr (kColumns < N) {
+        add_by_row<P, T, 0, N, kColumns>(scales, part, sum);
+        multiply_part<P, T, kColumns>(next_columns(first, kColumns), stage, part);
+      }
       release_stage(shared, stage);
     }
   };
@@ -140,7 +136,6 @@ struct TileScales {
   using Scale = typename P::scale_dtype;
   enum : uint32_t {
     kRowBlocks = ceil_div<uint32_t>(P::columns, 128),
-    kOfWeights = T::scale_chunks * P::scales_per_token,
     kRowsOfColumn = P::gated && !P::halves ? 2 : 1,  // of b, before the next column's in one side
   };
   const Scale* a;  // of the tile's first row, block 0
@@ -166,7 +161,10 @@ struct TileScales {
 /// the blocks.
 template <class P, class T>
 struct ScaleBatch {
-  enum : uint32_t { kBlocks = 4, kTokens = ceil_div<uint32_t>(T::max_tokens, kWarpSize* T::scale_warps) };
+  enum : uint32_t {
+    kBlocks = P::groups_per_lane > 1 ? 2 : 4,  // the walk through many groups leaves fewer registers
+    kTokens = ceil_div<uint32_t>(T::max_tokens, kWarpSize* T::scale_warps),
+  };
   float token[kTokens][kBlocks], weight;
 
   /// Chunk and side, in turns; the lane's block.
@@ -190,8 +188,8 @@ struct ScaleBatch {
   static MOEGEN_DEVICE uint32_t token_of(uint32_t warp, uint32_t i) {
     return (i * T::scale_warps + warp) * kWarpSize + lane_index();
   }
-  /// Tokens on N: the products for each side of the weights.
-  MOEGEN_DEVICE void store_factors(float* factors, uint32_t warp, uint32_t k) const {
+  /// The products for each side of the weights.
+  MOEGEN_DEVICE void store_products(float* factors, uint32_t warp, uint32_t k) const {
 #pragma unroll
     for (uint32_t s = 0; s < P::scales_per_token; ++s) {
       const float of_weights = shuffle(weight, s * kBlocks + k);
@@ -202,16 +200,22 @@ struct ScaleBatch {
       }
     }
   }
-  /// Tokens on M: the scales as they are.
-  MOEGEN_DEVICE void store_scales(float* scales, uint32_t warp, uint32_t k) const {
-    constexpr uint32_t kOfWeights = TileScales<P, T>::kOfWeights;
-    static_assert(kOfWeights * kBlocks <= kWarpSize, "a lane brings one scale of the weights");
+  /// The scales as they are.
+  MOEGEN_DEVICE void store_apart(float* scales, uint32_t warp, uint32_t k) const {
+    static_assert(kWeightScales<P, T> * kBlocks <= kWarpSize, "a lane brings one scale of the weights");
 #pragma unroll
     for (uint32_t i = 0; i < kTokens; ++i) {
       const uint32_t row = token_of(warp, i);
       if (row < T::max_tokens) scales[row] = token[i][k];
     }
-    if (warp == 0 && lane_index() % kBlocks == k && place() < kOfWeights) scales[T::max_tokens + place()] = weight;
+    if (warp == 0 && lane_index() % kBlocks == k && place() < kWeightScales<P, T>)
+      scales[T::max_tokens + place()] = weight;
+  }
+  MOEGEN_DEVICE void store(float* scales, uint32_t warp, uint32_t k) const {
+    if constexpr (T::tokens_on_m && kWeightScales<P, T> > 1)
+      store_apart(scales, warp, k);
+    else
+      store_products(scales, warp, k);
   }
 };
 
@@ -220,10 +224,7 @@ template <class P, class T>
 MOEGEN_DEVICE void bring_stage(const Shared<P, T>& shared, Ring<T>& ring, const ScaleBatch<P, T>& batch, uint32_t warp,
                                uint32_t k) {
   mbarrier_wait(shared.empty(ring.stage), ring.parity ^ 1);
-  if constexpr (T::tokens_on_m)
-    batch.store_scales(shared.scales(ring.stage), warp, k);
-  else
-    batch.store_factors(shared.scales(ring.stage), warp, k);
+  batch.store(shared.scales(ring.stage), warp, k);
   warp_sync();
   if (lane_index() == 0) mbarrier_arrive(shared.full(ring.stage));
   ring.next();

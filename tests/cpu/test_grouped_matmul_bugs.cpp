@@ -27,9 +27,10 @@ struct Edit {
   std::size_t scheme = 0;
   /// What the checks must find; nothing: the result must be wrong.
   std::optional<CpuFinding> finding = {};
+  bool many_rows = false;  ///< in each group: the tiles that store whole boxes of rows
 };
 
-constexpr std::size_t kBf16 = 0, kRowwise = 5, kBlocks = 9;
+constexpr std::size_t kBf16 = 0, kRowwise = 5, kBlocks = 9, kManyRows = 100;
 
 // ---- the pipeline ----
 
@@ -68,10 +69,36 @@ const std::vector<Edit>& pipeline_edits() {
        .wrong = "",
        .finding = CpuFinding::misuse},
       {.name = "rows leave before all of them are staged",
-       .file = "grouped_matmul/store.cuh",
-       .right = "    sync();\n    const uint32_t thread",
-       .wrong = "    const uint32_t thread",
+       .file = "grouped_matmul/store_tokens_n.cuh",
+       .right = "  staging.sync();\n  if (T::store_rows > 0 && rows",
+       .wrong = "  if (T::store_rows > 0 && rows",
        .finding = CpuFinding::race_shared},
+      {.name = "boxes leave before all of their rows are staged",
+       .file = "grouped_matmul/store_tokens_n.cuh",
+       .right = "  staging.sync();\n  if (T::store_rows > 0 && rows",
+       .wrong = "  if (T::store_rows > 0 && rows",
+       .finding = CpuFinding::race_shared,
+       .many_rows = true},
+      {.name = "boxes of a warp leave before all of their rows are staged",
+       .file = "grouped_matmul/store.cuh",
+       .right = "  if (box) fence_proxy_async();\n  warp_sync();\n",
+       .wrong = "  if (box) fence_proxy_async();\n",
+       .scheme = kBlocks,
+       .finding = CpuFinding::race_shared,
+       .many_rows = true},
+      {.name = "the staging is written while a box is still read",
+       .file = "grouped_matmul/store.cuh",
+       .right = "    if (issuer) bulk_wait_read<Pending>();\n",
+       .wrong = "",
+       .finding = CpuFinding::race_shared,
+       .many_rows = true},
+      {.name = "a panel is written while its box is still read",
+       .file = "grouped_matmul/store.cuh",
+       .right = "Panel == 0 ? 0 : T::staging_panels - 1>",
+       .wrong = "Panel == 0 ? 1 : T::staging_panels>",
+       .scheme = kBlocks,
+       .finding = CpuFinding::race_shared,
+       .many_rows = true},
       {.name = "factors are written where they are still read",
        .file = "grouped_matmul/sum_block128.cuh",
        .right = "warp_sync();  // all lanes have read their factors",
@@ -109,13 +136,24 @@ const std::vector<Edit>& number_edits() {
        .scheme = kRowwise},
       {.name = "the scales of the block before",
        .file = "grouped_matmul/sum_block128.cuh",
-       .right = "if (first + k < P::depth_blocks) bring_factors(shared, ring, now, warp, k);",
-       .wrong = "if (first + k < P::depth_blocks) bring_factors(shared, ring, now, warp, k < 1 ? 0 : k - 1);",
+       .right = "if (first + k < blocks) bring_stage(shared, ring, now, warp, k);",
+       .wrong = "if (first + k < blocks) bring_stage(shared, ring, now, warp, k < 1 ? 0 : k - 1);",
        .scheme = kBlocks},
       {.name = "columns past the last are stored, too",
        .file = "grouped_matmul/store.cuh",
-       .right = "    if (first < P::output_columns) {\n",
-       .wrong = "    {\n"},
+       .right = "      if (column + mine >= P::output_columns) continue;\n",
+       .wrong = ""},
+      {.name = "a box for fewer rows than it has",
+       .file = "grouped_matmul/store_tokens_n.cuh",
+       .right = "rows == T::store_rows",
+       .wrong = "rows > 0",
+       .many_rows = true},
+      {.name = "a warp's box for fewer rows than it has",
+       .file = "grouped_matmul/store.cuh",
+       .right = "rows == kWarpRows;",
+       .wrong = "rows > 0;",
+       .scheme = kBlocks,
+       .many_rows = true},
   };
   return edits;
 }
@@ -141,9 +179,10 @@ Engine make_engine(const std::filesystem::path& directory) {
   return Engine(options);
 }
 
-test::MatmulTest case_of(std::size_t scheme) {
-  return test::shape_test({"seeded", 9, 272, 1104, {33, 0, 3, 1, 40, 8}, {8, 3, -1, 5, 0, 1}},
-                          test::kMatmulSchemes[scheme], "bfloat16");
+test::MatmulTest case_of(std::size_t scheme, bool many_rows) {
+  test::MatmulShape shape = {"seeded", 9, 272, 1104, {33, 0, 3, 1, 40, 8}, {8, 3, -1, 5, 0, 1}};
+  if (many_rows) shape = {"seeded", 9, 528, 272, {233, 197}, {8, 5}};
+  return test::shape_test(shape, test::kMatmulSchemes[scheme], "bfloat16");
 }
 
 /// What goes wrong with `kernel` under `schedule`: findings, or the comparison's sentence.
@@ -176,7 +215,7 @@ std::string describe(const Outcome& outcome) {
 
 void check_edit(const Edit& edit) {
   const test::EditedTemplates edited(edit);
-  const test::MatmulTest t = case_of(edit.scheme);
+  const test::MatmulTest t = case_of(edit.scheme, edit.many_rows);
   Engine engine = make_engine(edited.path());
   const Kernel kernel = engine.get(t.config, t.kernel);
   verify::GroupedMatmulProblem problem(Target::cpu, verify::matmul_spec(kernel, t.config), t.matmul_case);
@@ -197,8 +236,8 @@ TEST_CASE("every edit has its place in the templates") {
 }
 
 TEST_CASE("without an edit nothing is found" * doctest::skip()) {
-  for (const std::size_t scheme : {kBf16, kRowwise, kBlocks}) {
-    const test::MatmulTest t = case_of(scheme);
+  for (const std::size_t scheme : {kBf16, kRowwise, kBlocks, kBf16 + kManyRows, kBlocks + kManyRows}) {
+    const test::MatmulTest t = case_of(scheme % kManyRows, scheme >= kManyRows);
     Engine engine = make_engine(test::templates());
     const Kernel kernel = engine.get(t.config, t.kernel);
     verify::GroupedMatmulProblem problem(Target::cpu, verify::matmul_spec(kernel, t.config), t.matmul_case);

@@ -63,12 +63,16 @@ bool stores_boxes(const TilePlan& tiles, const MatmulProblem& problem) {
   return tiles.warpgroup_columns(problem) * bits(problem.output) / 8 % kSliceBytes == 0;
 }
 
-// Whole rows of c in the staging, or with tokens on M fewer panels of them where that leaves room for a fourth stage.
+// As much of a tile's part of c as leaves room for a fourth stage: what is staged need not be waited for.
 void fit_staging(TilePlan& tiles, const MatmulProblem& problem, const Arch& arch) {
   const auto stages = [&] { return tiles.stages > 0 ? tiles.stages : fitting_stages(tiles, problem, arch); };
-  if (tiles.store_rows > 0 && tiles.staging_panels == 0) {
+  if (tiles.store_rows > 0 && tiles.staging_panels == 0)
     tiles.staging_panels = static_cast<int>(tiles.warpgroup_columns(problem) * bits(problem.output) / 8 / kSliceBytes);
-    while (tiles.tokens_on_m && tiles.staging_panels > 1 && stages() < 4) --tiles.staging_panels;
+  if (tiles.tokens_on_m)
+    while (tiles.staging_panels > 1 && stages() < 4) --tiles.staging_panels;
+  if (tiles.staging_rows == 0) {
+    tiles.staging_rows = tiles.store_rows > 0 ? (tiles.max_tokens + 63) / 64 * 64 : 64;
+    while (tiles.staging_rows > 64 && stages() < 4) tiles.staging_rows -= 64;
   }
   tiles.stages = stages();
 }
@@ -125,16 +129,17 @@ std::vector<Parameter> wide_parameters() {
           {"width_step", &TilePlan::width_step, {32}},
           {"stages", &TilePlan::stages, {0}},
           {"cluster", &TilePlan::cluster, {1}},
-          {"staging_rows", &TilePlan::staging_rows, {64}},
+          {"staging_rows", &TilePlan::staging_rows, {0}},
           {"raster", &TilePlan::raster, {4}},
           {"even_tiles", &TilePlan::even_tiles, {8}},
           {"warpgroups", &TilePlan::warpgroups, {2}},
           {"weights_once", &TilePlan::weights_once, {0}}};
 }
 
-std::vector<Parameter> tall_parameters() {
-  return {{"warpgroups", &TilePlan::warpgroups, {3, 2}},
-          {"weight_rows", &TilePlan::weight_rows, {192, 128, 256}},
+// Gate and up have scales of their own, which a thread of two warpgroups has registers for.
+std::vector<Parameter> tall_parameters(const MatmulProblem& problem) {
+  return {{"warpgroups", &TilePlan::warpgroups, {problem.gated ? 2 : 3}},
+          {"weight_rows", &TilePlan::weight_rows, {problem.gated ? 256 : 128}},
           {"stages", &TilePlan::stages, {0}},
           {"staging_panels", &TilePlan::staging_panels, {0}},
           {"cluster", &TilePlan::cluster, {1}},
@@ -157,7 +162,7 @@ void fix(std::vector<Parameter>& parameters, std::string_view name, std::int64_t
 
 // A tile holds a group of 128 columns of c: as many rows of b, twice that with gate and up.
 std::vector<Kind> quantizing_kinds(const MatmulProblem& problem) {
-  std::vector<Kind> kinds = {{"narrow", 0, false, narrow_parameters()}, {"tall", 41, true, tall_parameters()}};
+  std::vector<Kind> kinds = {{"narrow", 0, false, narrow_parameters()}, {"tall", 41, true, tall_parameters(problem)}};
   const int weight_rows = problem.gated ? 256 : 128;
   fix(kinds[0].parameters, "warpgroups", weight_rows / 64);
   fix(kinds[1].parameters, "weight_rows", weight_rows);
@@ -169,7 +174,7 @@ std::vector<Kind> quantizing_kinds(const MatmulProblem& problem) {
 std::vector<Kind> kinds_of(const MatmulProblem& problem) {
   if (problem.fuse_quantize) return quantizing_kinds(problem);
   std::vector<Kind> kinds = {{"narrow", 0, false, narrow_parameters()}, {"wide", 41, false, wide_parameters()}};
-  if (problem.block_scales()) kinds.push_back({"tall", 192, true, tall_parameters()});
+  if (problem.block_scales()) kinds.push_back({"tall", 192, true, tall_parameters(problem)});
   return kinds;
 }
 
@@ -246,10 +251,14 @@ int TilePlan::multiplier_registers() const {
   return std::min(232, left / (128 * warpgroups) / 8 * 8);
 }
 
+// Gate's columns and up's as far apart as half a block begin in the middle of one.
 int TilePlan::scale_chunks(const MatmulProblem& problem) const {
-  const int tile = tile_columns(problem);
-  if (!tokens_on_m || 128 % tile == 0) return 1;
-  return tile % 128 == 0 ? tile / 128 : weight_rows / 64;
+  if (!tokens_on_m || !problem.block_scales()) return 1;
+  const bool apart = problem.gated && problem.halves;
+  const int rows = apart ? weight_rows / 2 : weight_rows;  // of b, one after the other
+  const int block = apart && problem.output_columns % 128 != 0 ? 64 : 128;
+  if (block % rows == 0) return 1;
+  return rows % block == 0 ? rows / block : weight_rows / 64;
 }
 
 // Rounded up to 16 bytes, so that stages stay aligned.
@@ -277,8 +286,8 @@ std::string illegal_because(const TilePlan& tiles, const MatmulProblem& problem,
   const int needed = accumulators(tiles, problem) + 24;  // addresses, scales and counters
   if (needed > tiles.multiplier_registers())
     return fmt::format("about {} registers; {} are there", needed, tiles.multiplier_registers());
-  if (problem.block_scales() && tiles.tile_columns(problem) > 128 && tiles.scale_chunks(problem) == 1)
-    return fmt::format("{} columns lie in several blocks of scales", tiles.tile_columns(problem));
+  if (problem.block_scales() && !tiles.tokens_on_m && tiles.weight_rows > 128 * problem.scales_per_token())
+    return fmt::format("{} rows of b lie in several blocks of scales", tiles.weight_rows);
   if (tiles.max_tokens % tiles.token_step() != 0)
     return fmt::format("{} tokens; a multiple of {}", tiles.max_tokens, tiles.token_step());
   return "";

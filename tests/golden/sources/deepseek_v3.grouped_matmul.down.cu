@@ -1041,6 +1041,7 @@ struct TensorArgs {
   Args args;
   TensorMap weights;                 ///< b as [E, N, K]
   TensorMap tokens[kMaxTokenBoxes];  ///< a as [R, K], by height of the box
+  TensorMap stores;                  ///< c as [R, bytes of C]; only for tiles with tensor stores
 };
 
 }  // namespace moegen::grouped_matmul
@@ -1187,7 +1188,8 @@ class TileWalk {
 // Shared memory, in this order:
 //   tiles    [stages] of weight_rows x 128 bytes of b, then max_tokens x 128 bytes of a, 128-byte swizzle
 //   staging  [warpgroups] of the rows of c on their way out
-//   scales   [stages] of a factor for each token (block128 only; gate and up have their own)
+//   scales   [stages] block128 only: a factor for each token (gate's and up's apart), or with tokens on M and several
+//            scales of weights a scale for each token, then those of the weights
 //   tiles'   [stages] Tile, valid in the stage with which a tile begins
 //   full, empty [stages] barriers
 //
@@ -1223,7 +1225,7 @@ struct Layout {
   enum : uint32_t {
     weight_bytes = T::weight_rows * kSliceBytes,
     stage_bytes = weight_bytes + T::max_tokens * kSliceBytes,
-    scale_bytes = P::block_scales ? T::max_tokens * P::scales_per_token * 4 : 0,
+    scale_bytes = P::block_scales ? T::scale_floats * 4 : 0,
     staging = T::stages * stage_bytes,
     scales = staging + T::warpgroups * T::staging_bytes,
     infos = scales + T::stages * scale_bytes,
@@ -1320,11 +1322,19 @@ MOEGEN_DEVICE Operands operands(const Shared<P, T>& shared, uint32_t warpgroup) 
   return {uniform_descriptor(m + warpgroup * kWarpgroupRows * kSliceBytes), uniform_descriptor(n)};
 }
 
+/// Where a stage lies after stage 0. With tokens on M the compiler sees no uniform stage unless it is constant, and
+/// would move each descriptor to the tensor cores' registers by itself, 12 to 16 moves a stage.
+template <class P, class T>
+MOEGEN_DEVICE uint32_t stage_offset(uint32_t stage) {
+  const uint32_t offset = stage * Layout<P, T>::stage_bytes;
+  return T::tokens_on_m && !T::aligned ? shuffle(offset, 0) : offset;
+}
+
 /// Issues the products of one stage as a group.
 template <class P, class T, uint32_t N>
 MOEGEN_DEVICE void multiply_stage(const Operands& first, uint32_t stage, bool accumulate, float (&d)[N / 2]) {
   constexpr uint32_t kStepBytes = 32;  // of K, one instruction
-  const uint32_t offset = stage * Layout<P, T>::stage_bytes;
+  const uint32_t offset = stage_offset<P, T>(stage);
   wgmma_fence();
 #pragma unroll
   for (uint32_t step = 0; step < kSliceBytes / kStepBytes; ++step)
@@ -1334,6 +1344,27 @@ MOEGEN_DEVICE void multiply_stage(const Operands& first, uint32_t stage, bool ac
   wgmma_commit();
 }
 
+/// The operands `columns` columns further.
+MOEGEN_DEVICE Operands next_columns(const Operands& first, uint32_t columns) {
+  return {first.a, advance_descriptor(first.b, columns * kSliceBytes)};
+}
+
+/// The products of one stage alone, complete. A sum of more columns than `part` holds takes them one after the other:
+/// all at once would not leave registers for the sum.
+template <class P, class T, uint32_t Columns>
+MOEGEN_DEVICE void multiply_part(const Operands& first, uint32_t stage, float (&part)[Columns / 2]) {
+  multiply_stage<P, T, Columns>(first, stage, false, part);
+  wgmma_wait<0>();
+  hold(part);
+}
+
+/// work(0), work(1), ...: what a pragma unrolls in one kernel it leaves as a loop in another.
+template <uint32_t Count, uint32_t First = 0, class Work>
+MOEGEN_DEVICE void for_stages(Work&& work) {
+  work(First);
+  if constexpr (First + 1 < Count) for_stages<Count, First + 1>(work);
+}
+
 /// Goes through the slices of a tile: multiply(stage) when the stage is there, then add(stage) while the next one may
 /// already be looked for. Where the stages divide the slices a tile begins at stage 0, and the loop is unrolled over
 /// them, so that addresses are constants: 5 to 10 % of promoted sums in the prototype.
@@ -1341,15 +1372,15 @@ template <class P, class T, class Multiply, class Add>
 MOEGEN_DEVICE void for_slices(const Shared<P, T>& shared, Ring<T>& ring, Multiply&& multiply, Add&& add) {
   if constexpr (T::aligned) {
     bool ready = true;  // the first was waited for when the tile was read
+#pragma unroll 1  // few rounds unrolled, too, cost registers
     for (uint32_t round = 0; round < P::depth_blocks / T::stages; ++round) {
-#pragma unroll
-      for (uint32_t stage = 0; stage < T::stages; ++stage) {
+      for_stages<T::stages>([&](uint32_t stage) {
         if (!ready) mbarrier_wait(shared.full(stage), ring.parity);
         multiply(stage);
         const uint32_t next = stage + 1 == T::stages ? 0 : stage + 1;
         ready = mbarrier_test(shared.full(next), ring.parity ^ (next == 0 ? 1 : 0));
         add(stage);
-      }
+      });
       ring.parity ^= 1;
     }
   } else {
@@ -1369,9 +1400,10 @@ MOEGEN_DEVICE void for_slices(const Shared<P, T>& shared, Ring<T>& ring, Multipl
 // grouped_matmul, scheme block128: the products of every 128 of K are summed by the tensor cores, multiplied by the
 // scale of the token's block times that of the weights' block, and added to a float sum.
 //
-// The product of both scales, rounded once, comes with the stage: `scale_warps` warps of the loading warpgroup write
-// one factor a token (two where gate and up lie in different blocks), having asked for the scales of a while ahead. A
-// warp that waits for each gather takes longer than the tensor cores do.
+// The scales come with the stage: `scale_warps` warps of the loading warpgroup write them, having asked for them a while
+// ahead; a warp that waits for each gather takes longer than the tensor cores do. They write the product of a token's
+// and the weights' scale, rounded once (two where gate and up lie in different blocks); but with tokens on M, where the
+// weights of a tile have several, they write them all as they are.
 
 
 namespace moegen::grouped_matmul {
@@ -1407,64 +1439,81 @@ MOEGEN_DEVICE void add_by_column(const float* factors, const float (&part)[N / 2
   }
 }
 
-/// Tokens on M: the factors of a thread's two rows.
+/// Scales of the tile's weights in one block of K: of its chunks and, with gate and up apart, of both sides.
 template <class P, class T>
-struct RowFactors {
-  float value[2][P::scales_per_token];
-  MOEGEN_DEVICE void load(const float* factors, uint32_t warpgroup) {
+constexpr uint32_t kWeightScales = T::scale_chunks* P::scales_per_token;
+
+/// Tokens on M: what a thread needs of a stage's scales. Where the weights have one alone, the products for its two
+/// tokens. Where they have more, those of the tokens and of the weights, and each thread multiplies: a few products
+/// beside its many sums, where one warp for all tokens would have to store them for every part of the weights.
+template <class P, class T>
+struct StageScales {
+  enum : bool { kApart = kWeightScales<P, T> > 1 };
+  float token[2], weights[kWeightScales<P, T>];
+  MOEGEN_DEVICE void load_tokens(const float* scales, uint32_t warpgroup) {
     const uint32_t row = warpgroup * kWarpgroupRows + warp_index() % 4 * 16 + lane_index() / 4;
 #pragma unroll
-    for (uint32_t i = 0; i < 2; ++i)
+    for (uint32_t i = 0; i < 2; ++i) token[i] = scales[row + 8 * i];
+  }
+  MOEGEN_DEVICE void load_weights(const float* scales) {
+    if constexpr (kApart) {
 #pragma unroll
-      for (uint32_t s = 0; s < P::scales_per_token; ++s) value[i][s] = factors[s * T::max_tokens + row + 8 * i];
+      for (uint32_t i = 0; i < kWeightScales<P, T>; ++i) weights[i] = scales[T::max_tokens + i];
+    }
+  }
+  MOEGEN_DEVICE float factor(uint32_t token_index, uint32_t chunk, uint32_t side) const {
+    if constexpr (!kApart) return token[token_index];
+    return token[token_index] * weights[chunk * P::scales_per_token + side];
   }
 };
 
-/// Adds the partial sums of columns from First on.
+/// Adds the partial sums of Columns columns from First on, whose scales are those of one chunk.
 template <class P, class T, uint32_t First, uint32_t N, uint32_t Columns>
-MOEGEN_DEVICE void add_by_row(const RowFactors<P, T>& factors, const float (&part)[Columns / 2], float (&sum)[N / 2]) {
+MOEGEN_DEVICE void add_chunk(const StageScales<P, T>& scales, uint32_t begin, const float (&part)[Columns / 2],
+                             float (&sum)[N / 2]) {
+  constexpr uint32_t kChunk = N / T::scale_chunks, kSides = P::scales_per_token;
+  float factor[2][kSides];
 #pragma unroll
-  for (uint32_t i = 0; i < Columns / 2; ++i) {
-    const uint32_t side = P::scales_per_token == 1 ? 0 : i / 4 % 2;  // 8 columns of gate, 8 of up
-    sum[First / 2 + i] = math::fma(factors.value[i / 2 % 2][side], part[i], sum[First / 2 + i]);
+  for (uint32_t i = 0; i < 2 * kSides; ++i)
+    factor[i / kSides][i % kSides] = scales.factor(i / kSides, (First + begin) / kChunk, i % kSides);
+#pragma unroll
+  for (uint32_t i = begin / 2; i < min_of<uint32_t>(begin + kChunk, Columns) / 2; ++i) {
+    const uint32_t side = kSides == 1 ? 0 : i / 4 % 2;  // 8 columns of gate, 8 of up
+    sum[First / 2 + i] = math::fma(factor[i / 2 % 2][side], part[i], sum[First / 2 + i]);
   }
 }
 
-/// Multiplies a stage by its second 128 rows of weights, with the first ones' accumulators: all at once would not leave
-/// registers for the sum.
-template <class P, class T, uint32_t N, uint32_t Columns>
-MOEGEN_DEVICE void multiply_rest(const Operands& first, uint32_t stage, const RowFactors<P, T>& factors,
-                                 float (&part)[Columns / 2], float (&sum)[N / 2]) {
-  if constexpr (N > Columns) {
-    static_assert(N == 2 * Columns);
-    add_by_row<P, T, 0, N, Columns>(factors, part, sum);
-    const Operands rest = {first.a, advance_descriptor(first.b, Columns * kSliceBytes)};
-    multiply_stage<P, T, Columns>(rest, stage, false, part);
-    wgmma_wait<0>();
-    hold(part);
-  }
+/// Adds the partial sums of columns from First on.
+template <class P, class T, uint32_t First, uint32_t N, uint32_t Columns>
+MOEGEN_DEVICE void add_by_row(const StageScales<P, T>& scales, const float (&part)[Columns / 2],
+                              float (&sum)[N / 2]) {
+#pragma unroll
+  for (uint32_t begin = 0; begin < Columns; begin += N / T::scale_chunks)
+    add_chunk<P, T, First, N, Columns>(scales, begin, part, sum);
 }
 
 template <class P, class T, uint32_t N>
 MOEGEN_DEVICE void sum_tile(const Shared<P, T>& shared, Ring<T>& ring, uint32_t warpgroup, float (&sum)[N / 2]) {
-  constexpr uint32_t kColumns = T::tokens_on_m ? min_of<uint32_t>(N, 128) : N;
+  constexpr uint32_t kColumns = T::tokens_on_m ? T::part_columns : N;
   const Operands first = operands(shared, warpgroup);
   float part[kColumns / 2];
   clear(part);
-  RowFactors<P, T> factors;
+  StageScales<P, T> scales;
   const auto multiply = [&](uint32_t stage) {
-    if constexpr (T::tokens_on_m) factors.load(shared.scales(stage), warpgroup);
-    multiply_stage<P, T, kColumns>(first, stage, false, part);
-    wgmma_wait<0>();
-    hold(part);
+    if constexpr (T::tokens_on_m) scales.load_tokens(shared.scales(stage), warpgroup);
+    multiply_part<P, T, kColumns>(first, stage, part);
     if constexpr (T::tokens_on_m) {
-      multiply_rest<P, T, N, kColumns>(first, stage, factors, part, sum);
+      scales.load_weights(shared.scales(stage));  // before the products it costs spills
+      if constexpr (kColumns < N) {
+        add_by_row<P, T, 0, N, kColumns>(scales, part, sum);
+        multiply_part<P, T, kColumns>(next_columns(first, kColumns), stage, part);
+      }
       release_stage(shared, stage);
     }
   };
   const auto add = [&](uint32_t stage) {
     if constexpr (T::tokens_on_m) {
-      add_by_row<P, T, N - kColumns, N, kColumns>(factors, part, sum);
+      add_by_row<P, T, N - kColumns, N, kColumns>(scales, part, sum);
     } else {
       add_by_column<P, T, N>(shared.scales(stage), part, sum);
       warp_sync();  // all lanes have read their factors
@@ -1474,36 +1523,52 @@ MOEGEN_DEVICE void sum_tile(const Shared<P, T>& shared, Ring<T>& ring, uint32_t 
   for_slices(shared, ring, multiply, add);
 }
 
-/// Where the scales of a tile's rows lie.
-template <class P>
+/// Where the scales of a tile lie.
+template <class P, class T>
 struct TileScales {
   using Scale = typename P::scale_dtype;
-  enum : uint32_t { kRowBlocks = ceil_div<uint32_t>(P::columns, 128) };
+  enum : uint32_t {
+    kRowBlocks = ceil_div<uint32_t>(P::columns, 128),
+    kRowsOfColumn = P::gated && !P::halves ? 2 : 1,  // of b, before the next column's in one side
+  };
   const Scale* a;  // of the tile's first row, block 0
-  const Scale *b, *b_up;
+  const Scale* b;  // of the chunk and side that this lane brings, of them all in turn
+  bool any;        // the tile has scales
 
-  MOEGEN_DEVICE TileScales(const Args& args, const Tile& tile, uint32_t first_row, uint32_t first_row_of_up) {
+  MOEGEN_DEVICE TileScales(const Args& args, const Tile& tile, uint32_t lane) {
+    any = tile.expert >= 0;
     a = static_cast<const Scale*>(args.a_scales) + (P::column_scales ? tile.row : tile.row * uint64_t{P::depth_blocks});
-    const uint64_t expert = static_cast<uint64_t>(tile.expert) * kRowBlocks;
-    const Scale* all = static_cast<const Scale*>(args.b_scales);
-    b = all + (expert + min_of<uint32_t>(first_row / 128, kRowBlocks - 1)) * P::depth_blocks;
-    b_up = all + (expert + min_of<uint32_t>(first_row_of_up / 128, kRowBlocks - 1)) * P::depth_blocks;
+    const uint32_t chunk = lane / P::scales_per_token % T::scale_chunks, side = lane % P::scales_per_token;
+    const uint32_t column = tile.unit * T::tile_columns + chunk * (T::tile_columns / T::scale_chunks);
+    const uint32_t row = side * P::output_columns + column * kRowsOfColumn;
+    b = static_cast<const Scale*>(args.b_scales) +
+        (static_cast<uint64_t>(any ? tile.expert : 0) * kRowBlocks + min_of<uint32_t>(row / 128, kRowBlocks - 1)) *
+            P::depth_blocks;
   }
   MOEGEN_DEVICE float of_token(uint32_t token, uint32_t block, uint64_t stride) const {
     return to_float(P::column_scales ? a[block * stride + token] : a[token * uint64_t{P::depth_blocks} + block]);
   }
 };
 
-/// Scales of a few blocks of K on their way: of this lane's tokens, and of the weights in one of the blocks.
+/// Scales of a few blocks of K on their way: of this lane's tokens, and of one chunk and side of the weights in one of
+/// the blocks.
 template <class P, class T>
 struct ScaleBatch {
-  enum : uint32_t { kBlocks = 4, kTokens = ceil_div<uint32_t>(T::max_tokens, kWarpSize* T::scale_warps) };
-  float token[kTokens][kBlocks], weight[P::scales_per_token];
+  enum : uint32_t {
+    kBlocks = P::groups_per_lane > 1 ? 2 : 4,  // the walk through many groups leaves fewer registers
+    kTokens = ceil_div<uint32_t>(T::max_tokens, kWarpSize* T::scale_warps),
+  };
+  float token[kTokens][kBlocks], weight;
 
-  MOEGEN_DEVICE void load(const TileScales<P>& from, const Tile& tile, uint64_t stride, uint32_t warp, uint32_t first) {
+  /// Chunk and side, in turns; the lane's block.
+  static MOEGEN_DEVICE uint32_t place() { return lane_index() / kBlocks; }
+
+  MOEGEN_DEVICE void load(const Args& args, const Tile& tile, uint32_t warp, uint32_t first) {
+    const TileScales<P, T> from(args, tile, place());
+    const uint64_t stride = static_cast<uint64_t>(args.a_scales_stride);
 #pragma unroll
     for (uint32_t k = 0; k < kBlocks; ++k) {
-      const bool inside = first + k < P::depth_blocks;
+      const bool inside = from.any && first + k < P::depth_blocks;
 #pragma unroll
       for (uint32_t i = 0; i < kTokens; ++i) {
         const uint32_t row = token_of(warp, i);
@@ -1511,17 +1576,16 @@ struct ScaleBatch {
       }
     }
     const uint32_t mine = first + lane_index() % kBlocks;
-    const bool inside = mine < P::depth_blocks;
-    weight[0] = inside ? to_float(from.b[mine]) : 0.0f;
-    if constexpr (P::scales_per_token == 2) weight[1] = inside ? to_float(from.b_up[mine]) : 0.0f;
+    weight = from.any && mine < P::depth_blocks ? to_float(from.b[mine]) : 0.0f;
   }
   static MOEGEN_DEVICE uint32_t token_of(uint32_t warp, uint32_t i) {
     return (i * T::scale_warps + warp) * kWarpSize + lane_index();
   }
-  MOEGEN_DEVICE void store(float* factors, uint32_t warp, uint32_t k) const {
+  /// The products for each side of the weights.
+  MOEGEN_DEVICE void store_products(float* factors, uint32_t warp, uint32_t k) const {
 #pragma unroll
     for (uint32_t s = 0; s < P::scales_per_token; ++s) {
-      const float of_weights = shuffle(weight[s], k);
+      const float of_weights = shuffle(weight, s * kBlocks + k);
 #pragma unroll
       for (uint32_t i = 0; i < kTokens; ++i) {
         const uint32_t row = token_of(warp, i);
@@ -1529,12 +1593,29 @@ struct ScaleBatch {
       }
     }
   }
+  /// The scales as they are.
+  MOEGEN_DEVICE void store_apart(float* scales, uint32_t warp, uint32_t k) const {
+    static_assert(kWeightScales<P, T> * kBlocks <= kWarpSize, "a lane brings one scale of the weights");
+#pragma unroll
+    for (uint32_t i = 0; i < kTokens; ++i) {
+      const uint32_t row = token_of(warp, i);
+      if (row < T::max_tokens) scales[row] = token[i][k];
+    }
+    if (warp == 0 && lane_index() % kBlocks == k && place() < kWeightScales<P, T>)
+      scales[T::max_tokens + place()] = weight;
+  }
+  MOEGEN_DEVICE void store(float* scales, uint32_t warp, uint32_t k) const {
+    if constexpr (T::tokens_on_m && kWeightScales<P, T> > 1)
+      store_apart(scales, warp, k);
+    else
+      store_products(scales, warp, k);
+  }
 };
 
-/// One stage's factors of this warp.
+/// One stage's scales of this warp.
 template <class P, class T>
-MOEGEN_DEVICE void bring_factors(const Shared<P, T>& shared, Ring<T>& ring, const ScaleBatch<P, T>& batch,
-                                 uint32_t warp, uint32_t k) {
+MOEGEN_DEVICE void bring_stage(const Shared<P, T>& shared, Ring<T>& ring, const ScaleBatch<P, T>& batch, uint32_t warp,
+                               uint32_t k) {
   mbarrier_wait(shared.empty(ring.stage), ring.parity ^ 1);
   batch.store(shared.scales(ring.stage), warp, k);
   warp_sync();
@@ -1542,7 +1623,7 @@ MOEGEN_DEVICE void bring_factors(const Shared<P, T>& shared, Ring<T>& ring, cons
   ring.next();
 }
 
-/// Stages that carry no factors: the end, or a tile without an expert.
+/// Stages that carry no scales: the end, or a tile without an expert.
 template <class P, class T>
 MOEGEN_DEVICE void bring_nothing(const Shared<P, T>& shared, Ring<T>& ring, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) {
@@ -1553,23 +1634,30 @@ MOEGEN_DEVICE void bring_nothing(const Shared<P, T>& shared, Ring<T>& ring, uint
   }
 }
 
+/// A tile's scales, of which `now` are the first; leaves the first ones of the tile that follows, found by `walk`, in
+/// their place: they are on their way while this tile's last stages are still to be filled. Returns whether there is
+/// one, in `tile`.
 template <class P, class T>
-MOEGEN_DEVICE void bring_tile_scales(const Args& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
-                                     uint32_t warp) {
+MOEGEN_DEVICE bool bring_tile(const Args& args, const Shared<P, T>& shared, Ring<T>& ring, TileWalk<P, T>& walk,
+                              Tile& tile, ScaleBatch<P, T>& now, uint32_t warp) {
   using Batch = ScaleBatch<P, T>;
-  const uint32_t row = tile.unit * T::tile_columns * (P::gated && !P::halves ? 2 : 1);
-  const TileScales<P> from(args, tile, row, P::gated && P::halves ? P::output_columns + row : row);
-  const uint64_t stride = static_cast<uint64_t>(args.a_scales_stride);
-  Batch now, later;
-  now.load(from, tile, stride, warp, 0);
+  const uint32_t blocks = tile.expert < 0 ? 0 : P::depth_blocks;
+  if (blocks == 0) bring_nothing(shared, ring, kEmptySlices<T>);
+  bool follows = false;
+  uint32_t first = 0;
 #pragma unroll 1
-  for (uint32_t first = 0; first < P::depth_blocks; first += Batch::kBlocks) {
-    later.load(from, tile, stride, warp, first + Batch::kBlocks);
+  do {
+    const bool last = first + Batch::kBlocks >= blocks;
+    if (last) follows = walk.next(tile);
+    Batch later;
+    if (!last || follows) later.load(args, tile, warp, last ? 0 : first + Batch::kBlocks);
 #pragma unroll
     for (uint32_t k = 0; k < Batch::kBlocks; ++k)
-      if (first + k < P::depth_blocks) bring_factors(shared, ring, now, warp, k);
+      if (first + k < blocks) bring_stage(shared, ring, now, warp, k);
     now = later;
-  }
+    first += Batch::kBlocks;
+  } while (first < blocks);
+  return follows;
 }
 
 /// The work of one of the warps that bring scales.
@@ -1578,12 +1666,10 @@ MOEGEN_DEVICE void bring_scales(const Args& args, const Shared<P, T>& shared, ui
   TileWalk<P, T> walk(args, rank);
   Ring<T> ring;
   Tile tile;
-  while (walk.next(tile)) {
-    if (tile.expert < 0)
-      bring_nothing(shared, ring, kEmptySlices<T>);
-    else
-      bring_tile_scales(args, shared, ring, tile, warp);
-  }
+  ScaleBatch<P, T> batch;
+  bool more = walk.next(tile);
+  if (more) batch.load(args, tile, warp, 0);
+  while (more) more = bring_tile(args, shared, ring, walk, tile, batch, warp);
   bring_nothing(shared, ring, 1);
 }
 
@@ -1760,6 +1846,77 @@ MOEGEN_DEVICE void named_arrive(uint32_t number, uint32_t threads) {
 
 }  // namespace moegen
 
+// ---- core/bulk_copy.cuh ----------------------------------------------------------------------------------
+// Bulk copies between global and shared memory, and the groups in which a thread waits for its stores. Addresses and
+// sizes are multiples of 16 bytes. sm_90 up.
+
+
+namespace moegen {
+
+/// Orders what this thread wrote to shared memory before the bulk and tensor copies and tensor core reads that follow.
+/// Nothing on archs without them.
+MOEGEN_DEVICE void fence_proxy_async() {
+#ifdef MOEGEN_TARGET_CPU
+  // The model has one view of shared memory.
+#elif __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
+/// Copies `bytes` from global to shared memory; they count on `barrier` when they are there.
+MOEGEN_DEVICE void bulk_load(void* shared, const void* global, uint32_t bytes, uint64_t* barrier) {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::bulk_load(shared, global, bytes, barrier);
+#else
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                   shared_address(shared)),
+               "l"(global), "r"(bytes), "r"(shared_address(barrier))
+               : "memory");
+#endif
+}
+
+/// Copies `bytes` from shared to global memory, in the thread's open bulk group.
+MOEGEN_DEVICE void bulk_store(void* global, const void* shared, uint32_t bytes) {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::bulk_store(global, shared, bytes);
+#else
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global), "r"(shared_address(shared)),
+               "r"(bytes)
+               : "memory");
+#endif
+}
+
+/// Closes the thread's bulk group and opens the next.
+MOEGEN_DEVICE void bulk_commit() {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::bulk_commit();
+#else
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+#endif
+}
+
+/// Waits until at most `Pending` of the thread's bulk groups are still to be written.
+template <uint32_t Pending>
+MOEGEN_DEVICE void bulk_wait() {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::bulk_wait(Pending, 0);
+#else
+  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(Pending) : "memory");
+#endif
+}
+
+/// Waits until at most `Pending` of the thread's bulk groups are still to be read from shared memory.
+template <uint32_t Pending>
+MOEGEN_DEVICE void bulk_wait_read() {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::bulk_wait(Pending, 1);
+#else
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Pending) : "memory");
+#endif
+}
+
+}  // namespace moegen
+
 // ---- core/matrix.cuh -------------------------------------------------------------------------------------
 // Matrices of 8 x 8 16-bit elements between shared memory and the registers of a warp. Row r of matrix m lies at the
 // address of lane 8 * m + r, 16-byte aligned; lane l holds the elements 2 * (l % 4) and the next of row l / 4 of each,
@@ -1857,10 +2014,132 @@ MOEGEN_DEVICE void store(void* pointer, const Vector16& v) {
 
 }  // namespace moegen
 
+// ---- core/tensor_copy.cuh --------------------------------------------------------------------------------
+// Tensor copies: boxes of 1 to 5 dimensions between a tensor in global memory and a dense tile of shared memory, whose
+// 16-byte pieces are swizzled as the TensorMap says. The tile is 128-byte aligned. Coordinates are of elements,
+// innermost first, and the innermost one times the element's size is a multiple of 16 bytes: an H200 stops with an
+// illegal instruction at any other (tests/gpu/test_hardware_pins.cpp). Elements outside the tensor are read as zero and
+// not written. One thread issues a copy. sm_90 up.
+
+
+namespace moegen {
+
+/// Fetches the map itself ahead of its first use.
+MOEGEN_DEVICE void prefetch_tensor_map(const TensorMap& map) {
+#ifdef MOEGEN_TARGET_CPU
+  // Nothing to be early for.
+#else
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+#endif
+}
+
+#ifndef MOEGEN_TARGET_CPU
+// The instruction for a number of dimensions, whose coordinates are asm operands 4 and up.
+#define MOEGEN_TENSOR_COPY(rank, at, INSTRUCTION)                                          \
+  if constexpr (rank == 1)                                                                 \
+    INSTRUCTION("1d", "{%4}", "r"(at[0]));                                                 \
+  else if constexpr (rank == 2)                                                            \
+    INSTRUCTION("2d", "{%4, %5}", "r"(at[0]), "r"(at[1]));                                 \
+  else if constexpr (rank == 3)                                                            \
+    INSTRUCTION("3d", "{%4, %5, %6}", "r"(at[0]), "r"(at[1]), "r"(at[2]));                 \
+  else if constexpr (rank == 4)                                                            \
+    INSTRUCTION("4d", "{%4, %5, %6, %7}", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3])); \
+  else                                                                                     \
+    INSTRUCTION("5d", "{%4, %5, %6, %7, %8}", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(at[4]))
+#define MOEGEN_TENSOR_OPERANDS(barrier, mask) \
+  "r"(shared_address(shared)), "l"(&map), "r"(barrier), "h"(static_cast<uint16_t>(mask))
+#define MOEGEN_TENSOR_LOAD(rank, coordinates, ...)                                                 \
+  asm volatile("cp.async.bulk.tensor." rank                                                        \
+               ".shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, " coordinates \
+               "], [%2];" ::MOEGEN_TENSOR_OPERANDS(shared_address(barrier), 0),                    \
+               __VA_ARGS__                                                                         \
+               : "memory")
+#define MOEGEN_TENSOR_LOAD_MULTICAST(rank, coordinates, ...)                                                          \
+  asm volatile("cp.async.bulk.tensor." rank                                                                           \
+               ".shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, " coordinates \
+               "], [%2], %3;" ::MOEGEN_TENSOR_OPERANDS(shared_address(barrier), mask),                                \
+               __VA_ARGS__                                                                                            \
+               : "memory")
+#define MOEGEN_TENSOR_LOAD_ONCE(rank, coordinates, ...)                                                           \
+  asm volatile("cp.async.bulk.tensor." rank                                                                       \
+               ".shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, " coordinates \
+               "], [%2], %3;" ::"r"(shared_address(shared)),                                                      \
+               "l"(&map), "r"(shared_address(barrier)), "l"(policy), __VA_ARGS__                                  \
+               : "memory")
+#define MOEGEN_TENSOR_STORE(rank, coordinates, ...)                                                 \
+  asm volatile("cp.async.bulk.tensor." rank ".global.shared::cta.tile.bulk_group [%1, " coordinates \
+               "], [%0];" ::MOEGEN_TENSOR_OPERANDS(0, 0),                                           \
+               __VA_ARGS__                                                                          \
+               : "memory")
+#endif
+
+/// Copies the box at `index...` to `shared`. The bytes of the whole box, parts outside the tensor included, count on
+/// `barrier` when they are there.
+template <class... Index>
+MOEGEN_DEVICE void tensor_load(void* shared, const TensorMap& map, uint64_t* barrier, Index... index) {
+  constexpr uint32_t kRank = sizeof...(index);
+  static_assert(kRank >= 1 && kRank <= 5, "a tensor copy has 1 to 5 coordinates");
+  const int32_t at[] = {static_cast<int32_t>(index)...};
+#ifdef MOEGEN_TARGET_CPU
+  cpu::tensor_load(shared, &map, at, kRank, barrier, 0);
+#else
+  MOEGEN_TENSOR_COPY(kRank, at, MOEGEN_TENSOR_LOAD);
+#endif
+}
+
+/// The same of data that is read once: the first to leave L2.
+template <class... Index>
+MOEGEN_DEVICE void tensor_load_once(void* shared, const TensorMap& map, uint64_t* barrier, Index... index) {
+  constexpr uint32_t kRank = sizeof...(index);
+  static_assert(kRank >= 1 && kRank <= 5, "a tensor copy has 1 to 5 coordinates");
+  const int32_t at[] = {static_cast<int32_t>(index)...};
+#ifdef MOEGEN_TARGET_CPU
+  cpu::tensor_load(shared, &map, at, kRank, barrier, 0);
+#else
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  MOEGEN_TENSOR_COPY(kRank, at, MOEGEN_TENSOR_LOAD_ONCE);
+#endif
+}
+
+/// The same to every block of the cluster whose rank is set in `mask`: at the same offset, counting on its own barrier.
+template <class... Index>
+MOEGEN_DEVICE void tensor_load_multicast(void* shared, const TensorMap& map, uint64_t* barrier, uint32_t mask,
+                                         Index... index) {
+  constexpr uint32_t kRank = sizeof...(index);
+  static_assert(kRank >= 1 && kRank <= 5, "a tensor copy has 1 to 5 coordinates");
+  const int32_t at[] = {static_cast<int32_t>(index)...};
+#ifdef MOEGEN_TARGET_CPU
+  cpu::tensor_load(shared, &map, at, kRank, barrier, mask);
+#else
+  MOEGEN_TENSOR_COPY(kRank, at, MOEGEN_TENSOR_LOAD_MULTICAST);
+#endif
+}
+
+/// Copies the tile at `shared` to the box at `index...`, none of them negative (an H200 stops there, too), in the
+/// thread's open bulk group (bulk_copy.cuh).
+template <class... Index>
+MOEGEN_DEVICE void tensor_store(const TensorMap& map, const void* shared, Index... index) {
+  constexpr uint32_t kRank = sizeof...(index);
+  static_assert(kRank >= 1 && kRank <= 5, "a tensor copy has 1 to 5 coordinates");
+  const int32_t at[] = {static_cast<int32_t>(index)...};
+#ifdef MOEGEN_TARGET_CPU
+  cpu::tensor_store(&map, at, kRank, shared);
+#else
+  MOEGEN_TENSOR_COPY(kRank, at, MOEGEN_TENSOR_STORE);
+#endif
+}
+
+}  // namespace moegen
+
 // ---- grouped_matmul/store.cuh ----------------------------------------------------------------------------
 // grouped_matmul, the way of a warpgroup's part of c to global memory: rows are put together in shared memory
-// (`staging`) and leave in pieces of 16 bytes, whole sectors, and only rows of the tile's group. Rows lie 16 bytes more
-// than their length apart: then the 8 rows of a stored 8 x 8 matrix are in different banks.
+// (`staging`), whole boxes of rows leave by one tensor store each, which nobody waits for until the memory is needed
+// again, and the ragged rest in pieces of 16 bytes, whole sectors, and only rows of the tile's group.
+//
+// With tensor stores (`store_rows` > 0) the staging holds panels of 128 bytes a row, in the copies' swizzle. Without,
+// rows lie 16 bytes more than their length apart. Either way the 8 rows of a stored 8 x 8 matrix are in different
+// banks.
 //
 // A bulk copy of each row instead took 0.9 us for every 32 rows of a warpgroup on an H200: the copies of a warp's lanes
 // are issued one after another.
@@ -1868,40 +2147,106 @@ MOEGEN_DEVICE void store(void* pointer, const Vector16& v) {
 
 namespace moegen::grouped_matmul {
 
-/// Where a warpgroup stages rows of `warpgroup_columns` columns, `staging_rows` at a time.
+/// Where a warpgroup stages rows of its `warpgroup_columns` columns: `staging_rows` at a time, and with tensor stores
+/// `staging_panels` panels of each.
 template <class P, class T>
 struct Staging {
   using Element = typename P::output_dtype;
   enum : uint32_t {
     kRowBytes = T::warpgroup_columns * sizeof(Element),
-    kStride = kRowBytes + 16,
-    kPieces = kRowBytes / 16,
+    kStride = kRowBytes + 16,  // without panels
+    kPanelColumns = T::store_rows > 0 ? kSliceBytes / sizeof(Element) : T::warpgroup_columns,
+    kPanels = T::warpgroup_columns / kPanelColumns,
+    kPieces = kPanelColumns * sizeof(Element) / 16,
   };
-  static_assert(T::staging_bytes >= T::staging_rows * kStride);
+  static_assert(T::staging_bytes >=
+                T::staging_rows * (T::store_rows > 0 ? T::staging_panels * kSliceBytes : uint32_t{kStride}));
+  static_assert(T::store_rows == 0 || kRowBytes % kSliceBytes == 0);
   unsigned char* base;
   uint32_t warpgroup;
 
+  /// Row `row` of the panel at place `place`: 128 bytes.
+  MOEGEN_DEVICE unsigned char* panel(uint32_t place, uint32_t row) const {
+    return base + (place * T::staging_rows + row) * kSliceBytes;
+  }
   MOEGEN_DEVICE unsigned char* at(uint32_t row, uint32_t column) const {
-    return base + row * kStride + column * sizeof(Element);
+    const uint32_t byte = column * sizeof(Element);
+    if constexpr (T::store_rows == 0) return base + row * kStride + byte;
+    return panel(byte / kSliceBytes, row) + ((byte % kSliceBytes) ^ (row % 8 * 16));
   }
   /// All threads of the warpgroup have written, or read, what they had to.
   MOEGEN_DEVICE void sync() const { named_sync(1 + warpgroup, kWarpgroupThreads); }
 
-  /// Copies `rows` staged rows to c: row 0 to `row`, `column`.
-  MOEGEN_DEVICE void send(const Args& args, uint64_t row, uint32_t column, uint32_t rows) const {
-    sync();
-    const uint32_t thread = thread_index() % kWarpgroupThreads, piece = thread % kPieces;
-    const uint32_t first = column + piece * (16 / sizeof(Element));
-    if (first < P::output_columns) {
-      Element* target = static_cast<Element*>(args.c) + row * P::output_columns + first;
+  /// Stores a panel's staged rows [first, first + rows) to c in pieces, row `first` to `row`, `column`: thread `thread`
+  /// of `Threads`.
+  template <uint32_t Threads>
+  MOEGEN_DEVICE void send_pieces(const Args& args, uint32_t place, uint32_t first, uint64_t row, uint32_t column,
+                                 uint32_t rows, uint32_t thread) const {
+    constexpr uint32_t kPieceElements = 16 / sizeof(Element);
+    constexpr uint32_t kAcross = min_of<uint32_t>(kPieces & (0u - kPieces), Threads);  // a power of two
+#pragma unroll
+    for (uint32_t i = 0; i < kPieces / kAcross; ++i) {
+      const uint32_t mine = (i * kAcross + thread % kAcross) * kPieceElements;
+      if (column + mine >= P::output_columns) continue;
+      Element* target = static_cast<Element*>(args.c) + row * P::output_columns + column + mine;
 #pragma unroll 4
-      for (uint32_t i = thread / kPieces; i < rows; i += kWarpgroupThreads / kPieces)
-        store(target + uint64_t{i} * P::output_columns,
-              *reinterpret_cast<const Vector16*>(base + i * kStride + piece * 16));
+      for (uint32_t r = thread / kAcross; r < rows; r += Threads / kAcross)
+        store(target + uint64_t{r} * P::output_columns,
+              *reinterpret_cast<const Vector16*>(at(first + r, place * kPanelColumns + mine)));
     }
-    sync();
+  }
+
+  /// Stores the box of `store_rows` staged rows from `first` on, in a bulk group of its own; one thread.
+  MOEGEN_DEVICE void send_box(const TensorArgs& args, uint32_t place, uint32_t first, uint32_t row,
+                              uint32_t column) const {
+    tensor_store(args.stores, panel(place, first), column * sizeof(Element), row);
+    bulk_commit();
   }
 };
+
+/// The staging may be written again once at most `Pending` of this thread's boxes are still to be read.
+template <class T, uint32_t Pending>
+MOEGEN_DEVICE void wait_for_boxes(bool issuer) {
+  if constexpr (T::store_rows > 0) {
+    if (issuer) bulk_wait_read<Pending>();
+  }
+}
+
+// ---- tokens on M ----
+
+/// Brings a panel of the 16 tokens of this warp on its way: warps need not wait for each other.
+template <class P, class T>
+MOEGEN_DEVICE void send_warp(const TensorArgs& args, const Staging<P, T>& staging, const Tile& tile,
+                             uint32_t warpgroup, uint32_t place, uint32_t column) {
+  constexpr uint32_t kWarpRows = kWarpgroupRows / 4;
+  static_assert(T::store_rows == 0 || T::store_rows == kWarpRows);
+  const uint32_t first = warp_index() % 4 * kWarpRows, token = warpgroup * kWarpgroupRows + first;
+  const uint32_t rows = tile.rows > token ? min_of<uint32_t>(tile.rows - token, kWarpRows) : 0;
+  const bool box = T::store_rows > 0 && rows == kWarpRows;
+  if (box) fence_proxy_async();
+  warp_sync();
+  if (!box)
+    staging.template send_pieces<kWarpSize>(args.args, place, first, uint64_t{tile.row} + token, column, rows,
+                                            lane_index());
+  else if (lane_index() == 0)
+    staging.send_box(args, place, first, tile.row + token, column);
+  warp_sync();
+}
+
+/// stage(panel, place), then the way of that panel, for each panel of this warp's 16 tokens.
+template <class P, class T, uint32_t Panel = 0, class Stage>
+MOEGEN_DEVICE void store_panels(const TensorArgs& args, const Staging<P, T>& staging, const Tile& tile,
+                                uint32_t warpgroup, Stage&& stage) {
+  using S = Staging<P, T>;
+  constexpr uint32_t kPlace = Panel % T::staging_panels;
+  if constexpr (Panel == 0 || Panel >= T::staging_panels) {
+    wait_for_boxes<T, Panel == 0 ? 0 : T::staging_panels - 1>(lane_index() == 0);
+    warp_sync();
+  }
+  stage(Panel, kPlace);
+  send_warp(args, staging, tile, warpgroup, kPlace, tile.unit * T::tile_columns + Panel * S::kPanelColumns);
+  if constexpr (Panel + 1 < S::kPanels) store_panels<P, T, Panel + 1>(args, staging, tile, warpgroup, stage);
+}
 
 }  // namespace moegen::grouped_matmul
 
@@ -1931,24 +2276,29 @@ MOEGEN_DEVICE void stage_matrices(const FinishTokensN<P, T, Custom, N>& finish, 
                      registers);
 }
 
-/// Stages tokens [Row, Row + staging_rows) as 16-bit values, up to four matrices at a time.
-template <class P, class T, class Custom, uint32_t N, uint32_t Row>
+/// Stages tokens [Row, Row + Rows) as 16-bit values, up to four matrices at a time.
+template <class P, class T, class Custom, uint32_t N, uint32_t Row, uint32_t Rows>
 MOEGEN_DEVICE void stage_narrow(const FinishTokensN<P, T, Custom, N>& finish, const Staging<P, T>& staging,
                                 const float (&sum)[N / 2]) {
   constexpr uint32_t kHalves = P::gated ? 1 : 2, kStep = 4 / kHalves;  // groups of 8 tokens of four matrices
-  constexpr uint32_t kFirst = Row / 8, kLast = min_of<uint32_t>(N, Row + T::staging_rows) / 8;
+  constexpr uint32_t kBase = Row / T::staging_rows * T::staging_rows;
+  constexpr uint32_t kFirst = Row / 8, kLast = min_of<uint32_t>(N, Row + Rows) / 8;
   constexpr uint32_t kWhole = kFirst + (kLast - kFirst) / kStep * kStep, kRest = kLast - kWhole;
+  if constexpr (kWhole > kFirst) {
 #pragma unroll
-  for (uint32_t j = kFirst; j < kWhole; j += kStep) stage_matrices<P, T, Custom, N, 4>(finish, staging, sum, j, Row);
-  if constexpr (kRest >= 2) stage_matrices<P, T, Custom, N, 2 * kHalves>(finish, staging, sum, kWhole, Row);
-  if constexpr (kRest % 2 == 1) stage_matrices<P, T, Custom, N, kHalves>(finish, staging, sum, kLast - 1, Row);
+    for (uint32_t j = kFirst; j < kWhole; j += kStep)
+      stage_matrices<P, T, Custom, N, 4>(finish, staging, sum, j, kBase);
+  }
+  if constexpr (kRest >= 2) stage_matrices<P, T, Custom, N, 2 * kHalves>(finish, staging, sum, kWhole, kBase);
+  if constexpr (kRest % 2 == 1) stage_matrices<P, T, Custom, N, kHalves>(finish, staging, sum, kLast - 1, kBase);
 }
 
 /// The same of float values.
-template <class P, class T, class Custom, uint32_t N, uint32_t Row>
+template <class P, class T, class Custom, uint32_t N, uint32_t Row, uint32_t Rows>
 MOEGEN_DEVICE void stage_wide(const FinishTokensN<P, T, Custom, N>& finish, const Staging<P, T>& staging,
                               const float (&sum)[N / 2]) {
-  constexpr uint32_t kLast = min_of<uint32_t>(N, Row + T::staging_rows) / 8;
+  constexpr uint32_t kLast = min_of<uint32_t>(N, Row + Rows) / 8;
+  constexpr uint32_t kBase = Row / T::staging_rows * T::staging_rows;
   const uint32_t mine = warp_index() % 4 * (T::warpgroup_columns / 4) + lane_index() / 4;
 #pragma unroll
   for (uint32_t j = Row / 8; j < kLast; ++j) {
@@ -1958,33 +2308,61 @@ MOEGEN_DEVICE void stage_wide(const FinishTokensN<P, T, Custom, N>& finish, cons
       finish.values(sum, j, half, pair);
 #pragma unroll
       for (uint32_t k = 0; k < 2; ++k)
-        *reinterpret_cast<float*>(staging.at(8 * j + lane_index() % 4 * 2 + k - Row, mine + 8 * half)) = pair[k];
+        *reinterpret_cast<float*>(staging.at(8 * j + lane_index() % 4 * 2 + k - kBase, mine + 8 * half)) = pair[k];
     }
   }
 }
 
-/// Brings tokens from Row on on their way, `staging_rows` at a time.
+/// Brings staged tokens [Row, Row + Rows) of the tile on their way; with tensor stores the last part of a group alone
+/// is ragged.
+template <class P, class T, uint32_t Row, uint32_t Rows>
+MOEGEN_DEVICE void send_rows(const TensorArgs& args, const Staging<P, T>& staging, const Tile& tile, uint32_t column,
+                             bool issuer) {
+  constexpr uint32_t kFirst = Row % T::staging_rows;
+  const uint32_t rows = min_of<uint32_t>(tile.rows - Row, Rows);
+  if (T::store_rows > 0) fence_proxy_async();
+  staging.sync();
+  if (T::store_rows > 0 && rows == T::store_rows) {
+    if (issuer) {
+#pragma unroll
+      for (uint32_t i = 0; i < Staging<P, T>::kPanels; ++i)
+        staging.send_box(args, i, kFirst, tile.row + Row, column + i * Staging<P, T>::kPanelColumns);
+    }
+  } else {
+#pragma unroll
+    for (uint32_t i = 0; i < Staging<P, T>::kPanels; ++i)
+      staging.template send_pieces<kWarpgroupThreads>(args.args, i, kFirst, uint64_t{tile.row} + Row,
+                                                      column + i * Staging<P, T>::kPanelColumns, rows,
+                                                      thread_index() % kWarpgroupThreads);
+  }
+}
+
+/// Brings tokens from Row on on their way, a box or the whole staging at a time.
 template <class P, class T, class Custom, uint32_t N, uint32_t Row>
-MOEGEN_DEVICE void store_rows(const FinishTokensN<P, T, Custom, N>& finish, const Staging<P, T>& staging,
-                              uint32_t column, const float (&sum)[N / 2]) {
+MOEGEN_DEVICE void store_rows(const FinishTokensN<P, T, Custom, N>& finish, const TensorArgs& args,
+                              const Staging<P, T>& staging, uint32_t column, const float (&sum)[N / 2]) {
+  constexpr uint32_t kRows = T::store_rows > 0 ? T::store_rows : T::staging_rows, kParts = T::staging_rows / kRows;
   if (Row >= finish.tile.rows) return;
+  const bool issuer = thread_index() % kWarpgroupThreads == 0;
+  if constexpr (Row == 0 || Row >= T::staging_rows) {
+    wait_for_boxes<T, Row == 0 ? 0 : (kParts - 1) * Staging<P, T>::kPanels>(issuer);
+    staging.sync();
+  }
   if constexpr (sizeof(typename P::output_dtype) == 4)
-    stage_wide<P, T, Custom, N, Row>(finish, staging, sum);
+    stage_wide<P, T, Custom, N, Row, kRows>(finish, staging, sum);
   else
-    stage_narrow<P, T, Custom, N, Row>(finish, staging, sum);
-  staging.send(finish.args, uint64_t{finish.tile.row} + Row, column,
-               min_of<uint32_t>(finish.tile.rows - Row, T::staging_rows));
-  if constexpr (Row + T::staging_rows < N)
-    store_rows<P, T, Custom, N, Row + T::staging_rows>(finish, staging, column, sum);
+    stage_narrow<P, T, Custom, N, Row, kRows>(finish, staging, sum);
+  send_rows<P, T, Row, kRows>(args, staging, finish.tile, column, issuer);
+  if constexpr (Row + kRows < N) store_rows<P, T, Custom, N, Row + kRows>(finish, args, staging, column, sum);
 }
 
 /// Brings a finished tile of this warpgroup on its way.
 template <class P, class T, class Custom, uint32_t N>
-MOEGEN_DEVICE void store_tile(const FinishTokensN<P, T, Custom, N>& finish, const Shared<P, T>& shared,
-                              uint32_t warpgroup, const float (&sum)[N / 2]) {
+MOEGEN_DEVICE void store_tile(const FinishTokensN<P, T, Custom, N>& finish, const TensorArgs& args,
+                              const Shared<P, T>& shared, uint32_t warpgroup, const float (&sum)[N / 2]) {
   const Staging<P, T> staging = {shared.staging(warpgroup), warpgroup};
-  store_rows<P, T, Custom, N, 0>(finish, staging, finish.tile.unit * T::tile_columns + warpgroup * T::warpgroup_columns,
-                                 sum);
+  store_rows<P, T, Custom, N, 0>(finish, args, staging,
+                                 finish.tile.unit * T::tile_columns + warpgroup * T::warpgroup_columns, sum);
 }
 
 }  // namespace moegen::grouped_matmul
@@ -2059,10 +2437,11 @@ struct FinishTokensM {
 
 namespace moegen::grouped_matmul {
 
-/// Stages 16 tokens of this warp by 16 columns from 8 * j on, as four 8 x 8 matrices of 16-bit values.
+/// Stages 16 tokens of this warp by 16 columns from 8 * j on, as four 8 x 8 matrices of 16-bit values, at `column` of
+/// the staging.
 template <class P, class T, class Custom, uint32_t N>
 MOEGEN_DEVICE void stage_matrices(const FinishTokensM<P, T, Custom, N>& finish, const Staging<P, T>& staging,
-                                  const float (&sum)[N / 2], uint32_t j) {
+                                  const float (&sum)[N / 2], uint32_t j, uint32_t column) {
   uint32_t registers[4];
 #pragma unroll
   for (uint32_t m = 0; m < 4; ++m) {
@@ -2071,38 +2450,41 @@ MOEGEN_DEVICE void stage_matrices(const FinishTokensM<P, T, Custom, N>& finish, 
     registers[m] = pack_pair(typename P::output_dtype{}, pair[0], pair[1]);
   }
   const uint32_t m = lane_index() / 8;
-  store_matrix(staging.at(warp_index() % 4 * 16 + m % 2 * 8 + lane_index() % 8, 8 * (j + m / 2)), registers);
+  store_matrix(staging.at(warp_index() % 4 * 16 + m % 2 * 8 + lane_index() % 8, column + m / 2 * 8), registers);
 }
 
+/// The same of 8 columns of floats.
 template <class P, class T, class Custom, uint32_t N>
 MOEGEN_DEVICE void stage_floats(const FinishTokensM<P, T, Custom, N>& finish, const Staging<P, T>& staging,
-                                const float (&sum)[N / 2], uint32_t j) {
+                                const float (&sum)[N / 2], uint32_t j, uint32_t column) {
 #pragma unroll
   for (uint32_t half = 0; half < 2; ++half) {
     float pair[2];
     finish.values(sum, j, half, pair);
 #pragma unroll
     for (uint32_t k = 0; k < 2; ++k)
-      *reinterpret_cast<float*>(
-          staging.at(warp_index() % 4 * 16 + lane_index() / 4 + 8 * half, 8 * j + lane_index() % 4 * 2 + k)) = pair[k];
+      *reinterpret_cast<float*>(staging.at(warp_index() % 4 * 16 + lane_index() / 4 + 8 * half,
+                                           column + lane_index() % 4 * 2 + k)) = pair[k];
   }
 }
 
 /// Brings a finished tile of this warpgroup on its way: its 64 tokens.
 template <class P, class T, class Custom, uint32_t N>
-MOEGEN_DEVICE void store_tile(const FinishTokensM<P, T, Custom, N>& finish, const Shared<P, T>& shared,
-                              uint32_t warpgroup, const float (&sum)[N / 2]) {
-  const Staging<P, T> staging = {shared.staging(warpgroup), warpgroup};
-  const uint32_t first = warpgroup * kWarpgroupRows;
-  if constexpr (sizeof(typename P::output_dtype) == 4) {
+MOEGEN_DEVICE void store_tile(const FinishTokensM<P, T, Custom, N>& finish, const TensorArgs& args,
+                              const Shared<P, T>& shared, uint32_t warpgroup, const float (&sum)[N / 2]) {
+  using S = Staging<P, T>;
+  const S staging = {shared.staging(warpgroup), warpgroup};
+  store_panels(args, staging, finish.tile, warpgroup, [&](uint32_t panel, uint32_t place) {
+    constexpr uint32_t kStep = sizeof(typename P::output_dtype) == 4 ? 8 : 16;
 #pragma unroll
-    for (uint32_t j = 0; j < T::tile_columns / 8; ++j) stage_floats(finish, staging, sum, j);
-  } else {
-#pragma unroll
-    for (uint32_t j = 0; j < T::tile_columns / 8; j += 2) stage_matrices(finish, staging, sum, j);
-  }
-  staging.send(finish.args, uint64_t{finish.tile.row} + first, finish.tile.unit * T::tile_columns,
-               min_of<uint32_t>(finish.tile.rows - first, kWarpgroupRows));
+    for (uint32_t i = 0; i < S::kPanelColumns; i += kStep) {
+      const uint32_t j = (panel * S::kPanelColumns + i) / 8, column = place * S::kPanelColumns + i;
+      if constexpr (kStep == 8)
+        stage_floats(finish, staging, sum, j, column);
+      else
+        stage_matrices(finish, staging, sum, j, column);
+    }
+  });
 }
 
 }  // namespace moegen::grouped_matmul
@@ -2250,124 +2632,6 @@ MOEGEN_DEVICE void acquire_registers() {
 
 }  // namespace moegen
 
-// ---- core/tensor_copy.cuh --------------------------------------------------------------------------------
-// Tensor copies: boxes of 1 to 5 dimensions between a tensor in global memory and a dense tile of shared memory, whose
-// 16-byte pieces are swizzled as the TensorMap says. The tile is 128-byte aligned. Coordinates are of elements,
-// innermost first, and the innermost one times the element's size is a multiple of 16 bytes: an H200 stops with an
-// illegal instruction at any other (tests/gpu/test_hardware_pins.cpp). Elements outside the tensor are read as zero and
-// not written. One thread issues a copy. sm_90 up.
-
-
-namespace moegen {
-
-/// Fetches the map itself ahead of its first use.
-MOEGEN_DEVICE void prefetch_tensor_map(const TensorMap& map) {
-#ifdef MOEGEN_TARGET_CPU
-  // Nothing to be early for.
-#else
-  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
-#endif
-}
-
-#ifndef MOEGEN_TARGET_CPU
-// The instruction for a number of dimensions, whose coordinates are asm operands 4 and up.
-#define MOEGEN_TENSOR_COPY(rank, at, INSTRUCTION)                                          \
-  if constexpr (rank == 1)                                                                 \
-    INSTRUCTION("1d", "{%4}", "r"(at[0]));                                                 \
-  else if constexpr (rank == 2)                                                            \
-    INSTRUCTION("2d", "{%4, %5}", "r"(at[0]), "r"(at[1]));                                 \
-  else if constexpr (rank == 3)                                                            \
-    INSTRUCTION("3d", "{%4, %5, %6}", "r"(at[0]), "r"(at[1]), "r"(at[2]));                 \
-  else if constexpr (rank == 4)                                                            \
-    INSTRUCTION("4d", "{%4, %5, %6, %7}", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3])); \
-  else                                                                                     \
-    INSTRUCTION("5d", "{%4, %5, %6, %7, %8}", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(at[4]))
-#define MOEGEN_TENSOR_OPERANDS(barrier, mask) \
-  "r"(shared_address(shared)), "l"(&map), "r"(barrier), "h"(static_cast<uint16_t>(mask))
-#define MOEGEN_TENSOR_LOAD(rank, coordinates, ...)                                                 \
-  asm volatile("cp.async.bulk.tensor." rank                                                        \
-               ".shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, " coordinates \
-               "], [%2];" ::MOEGEN_TENSOR_OPERANDS(shared_address(barrier), 0),                    \
-               __VA_ARGS__                                                                         \
-               : "memory")
-#define MOEGEN_TENSOR_LOAD_MULTICAST(rank, coordinates, ...)                                                          \
-  asm volatile("cp.async.bulk.tensor." rank                                                                           \
-               ".shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, " coordinates \
-               "], [%2], %3;" ::MOEGEN_TENSOR_OPERANDS(shared_address(barrier), mask),                                \
-               __VA_ARGS__                                                                                            \
-               : "memory")
-#define MOEGEN_TENSOR_LOAD_ONCE(rank, coordinates, ...)                                                           \
-  asm volatile("cp.async.bulk.tensor." rank                                                                       \
-               ".shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, " coordinates \
-               "], [%2], %3;" ::"r"(shared_address(shared)),                                                      \
-               "l"(&map), "r"(shared_address(barrier)), "l"(policy), __VA_ARGS__                                  \
-               : "memory")
-#define MOEGEN_TENSOR_STORE(rank, coordinates, ...)                                                 \
-  asm volatile("cp.async.bulk.tensor." rank ".global.shared::cta.tile.bulk_group [%1, " coordinates \
-               "], [%0];" ::MOEGEN_TENSOR_OPERANDS(0, 0),                                           \
-               __VA_ARGS__                                                                          \
-               : "memory")
-#endif
-
-/// Copies the box at `index...` to `shared`. The bytes of the whole box, parts outside the tensor included, count on
-/// `barrier` when they are there.
-template <class... Index>
-MOEGEN_DEVICE void tensor_load(void* shared, const TensorMap& map, uint64_t* barrier, Index... index) {
-  constexpr uint32_t kRank = sizeof...(index);
-  static_assert(kRank >= 1 && kRank <= 5, "a tensor copy has 1 to 5 coordinates");
-  const int32_t at[] = {static_cast<int32_t>(index)...};
-#ifdef MOEGEN_TARGET_CPU
-  cpu::tensor_load(shared, &map, at, kRank, barrier, 0);
-#else
-  MOEGEN_TENSOR_COPY(kRank, at, MOEGEN_TENSOR_LOAD);
-#endif
-}
-
-/// The same of data that is read once: the first to leave L2.
-template <class... Index>
-MOEGEN_DEVICE void tensor_load_once(void* shared, const TensorMap& map, uint64_t* barrier, Index... index) {
-  constexpr uint32_t kRank = sizeof...(index);
-  static_assert(kRank >= 1 && kRank <= 5, "a tensor copy has 1 to 5 coordinates");
-  const int32_t at[] = {static_cast<int32_t>(index)...};
-#ifdef MOEGEN_TARGET_CPU
-  cpu::tensor_load(shared, &map, at, kRank, barrier, 0);
-#else
-  uint64_t policy;
-  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  MOEGEN_TENSOR_COPY(kRank, at, MOEGEN_TENSOR_LOAD_ONCE);
-#endif
-}
-
-/// The same to every block of the cluster whose rank is set in `mask`: at the same offset, counting on its own barrier.
-template <class... Index>
-MOEGEN_DEVICE void tensor_load_multicast(void* shared, const TensorMap& map, uint64_t* barrier, uint32_t mask,
-                                         Index... index) {
-  constexpr uint32_t kRank = sizeof...(index);
-  static_assert(kRank >= 1 && kRank <= 5, "a tensor copy has 1 to 5 coordinates");
-  const int32_t at[] = {static_cast<int32_t>(index)...};
-#ifdef MOEGEN_TARGET_CPU
-  cpu::tensor_load(shared, &map, at, kRank, barrier, mask);
-#else
-  MOEGEN_TENSOR_COPY(kRank, at, MOEGEN_TENSOR_LOAD_MULTICAST);
-#endif
-}
-
-/// Copies the tile at `shared` to the box at `index...`, none of them negative (an H200 stops there, too), in the
-/// thread's open bulk group (bulk_copy.cuh).
-template <class... Index>
-MOEGEN_DEVICE void tensor_store(const TensorMap& map, const void* shared, Index... index) {
-  constexpr uint32_t kRank = sizeof...(index);
-  static_assert(kRank >= 1 && kRank <= 5, "a tensor copy has 1 to 5 coordinates");
-  const int32_t at[] = {static_cast<int32_t>(index)...};
-#ifdef MOEGEN_TARGET_CPU
-  cpu::tensor_store(&map, at, kRank, shared);
-#else
-  MOEGEN_TENSOR_COPY(kRank, at, MOEGEN_TENSOR_STORE);
-#endif
-}
-
-}  // namespace moegen
-
 // ---- grouped_matmul/load.cuh -----------------------------------------------------------------------------
 // grouped_matmul, producer: brings the weights and tokens of each tile into the stages by tensor copies. One warp walks
 // through the tiles; its first lane issues.
@@ -2509,26 +2773,27 @@ MOEGEN_DEVICE void pass_stages(const Shared<P, T>& shared, Ring<T>& ring, uint32
 
 /// Multiplies and stores one tile, N tokens (or weights) wide.
 template <class P, class T, class Custom, uint32_t N>
-MOEGEN_DEVICE void multiply_tile(const Args& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
+MOEGEN_DEVICE void multiply_tile(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
                                  uint32_t warpgroup) {
   if constexpr (T::tokens_on_m) {
     if (warpgroup * kWarpgroupRows >= tile.rows)
       return pass_stages(shared, ring, tile.expert < 0 ? kEmptySlices<T> : P::depth_blocks);
   }
-  const typename T::template Finish<P, T, Custom, N> finish(args, tile, warpgroup);
+  const typename T::template Finish<P, T, Custom, N> finish(args.args, tile, warpgroup);
   float sum[N / 2];
   clear(sum);
   if (tile.expert >= 0)
     sum_tile<P, T, N>(shared, ring, warpgroup, sum);
   else
     pass_stages(shared, ring, kEmptySlices<T>);
-  store_tile(finish, shared, warpgroup, sum);
+  store_tile(finish, args, shared, warpgroup, sum);
+  warp_sync();
   keep_apart<N>();
 }
 
 /// The same with the least width that holds the tile.
 template <class P, class T, class Custom, uint32_t Index = 0>
-MOEGEN_DEVICE void multiply_width(const Args& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
+MOEGEN_DEVICE void multiply_width(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
                                   uint32_t warpgroup) {
   if constexpr (!T::tokens_on_m && Index + 1 < T::num_widths) {
     if (tile.rows > T::width(Index))
@@ -2539,7 +2804,7 @@ MOEGEN_DEVICE void multiply_width(const Args& args, const Shared<P, T>& shared, 
 
 /// A multiplying warpgroup's work.
 template <class P, class T, class Custom>
-MOEGEN_DEVICE void multiply_tiles(const Args& args, const Shared<P, T>& shared, uint32_t warpgroup) {
+MOEGEN_DEVICE void multiply_tiles(const TensorArgs& args, const Shared<P, T>& shared, uint32_t warpgroup) {
   Ring<T> ring;
   while (true) {
     mbarrier_wait(shared.full(ring.stage), ring.parity);
@@ -2547,6 +2812,7 @@ MOEGEN_DEVICE void multiply_tiles(const Args& args, const Shared<P, T>& shared, 
     if (tile.rows == 0) break;
     multiply_width<P, T, Custom>(args, shared, ring, tile, warpgroup);
   }
+  wait_for_boxes<T, 0>(lane_index() == 0);  // they read this block's memory
 }
 
 template <class P, class T>
@@ -2577,7 +2843,7 @@ MOEGEN_DEVICE void run(const TensorArgs& args) {
     load(args, shared, rank);
   } else {
     acquire_registers<T::multiplier_registers>();
-    multiply_tiles<P, T, Custom>(args.args, shared, warp_index() / 4 - 1);
+    multiply_tiles<P, T, Custom>(args, shared, warp_index() / 4 - 1);
   }
   if constexpr (T::cluster > 1) {
     cluster_arrive();
@@ -2642,6 +2908,11 @@ struct Narrow {
   enum : uint32_t { threads = 384 };
   enum : uint32_t { loader_registers = 56 };
   enum : uint32_t { multiplier_registers = 224 };
+  enum : uint32_t { store_rows = 0 };
+  enum : uint32_t { staging_panels = 0 };
+  enum : uint32_t { part_columns = 128 };
+  enum : uint32_t { scale_chunks = 1 };
+  enum : uint32_t { scale_floats = 64 };
   enum : bool { tokens_on_m = false };
   enum : bool { aligned = false };
   enum : bool { weights_once = true };
@@ -2659,20 +2930,25 @@ struct Wide {
   enum : uint32_t { tile_columns = 128 };
   enum : uint32_t { warpgroup_columns = 64 };
   enum : uint32_t { warpgroups = 2 };
-  enum : uint32_t { stages = 5 };
+  enum : uint32_t { stages = 4 };
   enum : uint32_t { cluster = 1 };
   enum : uint32_t { scale_warps = 3 };
-  enum : uint32_t { staging_rows = 64 };
-  enum : uint32_t { staging_bytes = 9216 };
+  enum : uint32_t { staging_rows = 192 };
+  enum : uint32_t { staging_bytes = 24576 };
   enum : uint32_t { raster = 4 };
   enum : uint32_t { even_tiles = 8 };
   enum : uint32_t { token_step = 8 };
   enum : uint32_t { box_heights = 224 };
   enum : uint32_t { num_widths = 6 };
-  enum : uint32_t { shared_bytes = 227232 };
+  enum : uint32_t { shared_bytes = 216192 };
   enum : uint32_t { threads = 384 };
   enum : uint32_t { loader_registers = 56 };
   enum : uint32_t { multiplier_registers = 224 };
+  enum : uint32_t { store_rows = 64 };
+  enum : uint32_t { staging_panels = 1 };
+  enum : uint32_t { part_columns = 128 };
+  enum : uint32_t { scale_chunks = 1 };
+  enum : uint32_t { scale_floats = 192 };
   enum : bool { tokens_on_m = false };
   enum : bool { aligned = false };
   enum : bool { weights_once = false };
@@ -2694,16 +2970,21 @@ struct Tall {
   enum : uint32_t { cluster = 1 };
   enum : uint32_t { scale_warps = 3 };
   enum : uint32_t { staging_rows = 64 };
-  enum : uint32_t { staging_bytes = 17408 };
+  enum : uint32_t { staging_bytes = 16384 };
   enum : uint32_t { raster = 4 };
   enum : uint32_t { even_tiles = 0 };
   enum : uint32_t { token_step = 8 };
   enum : uint32_t { box_heights = 192 };
   enum : uint32_t { num_widths = 3 };
-  enum : uint32_t { shared_bytes = 219264 };
+  enum : uint32_t { shared_bytes = 216256 };
   enum : uint32_t { threads = 512 };
   enum : uint32_t { loader_registers = 56 };
   enum : uint32_t { multiplier_registers = 152 };
+  enum : uint32_t { store_rows = 16 };
+  enum : uint32_t { staging_panels = 2 };
+  enum : uint32_t { part_columns = 128 };
+  enum : uint32_t { scale_chunks = 1 };
+  enum : uint32_t { scale_floats = 196 };
   enum : bool { tokens_on_m = true };
   enum : bool { aligned = true };
   enum : bool { weights_once = false };

@@ -1254,6 +1254,7 @@ struct TensorArgs {
   Args args;
   TensorMap weights;                 ///< b as [E, N, K]
   TensorMap tokens[kMaxTokenBoxes];  ///< a as [R, K], by height of the box
+  TensorMap stores;                  ///< c as [R, bytes of C]; only for tiles with tensor stores
 };
 
 }  // namespace moegen::grouped_matmul
@@ -1400,7 +1401,8 @@ class TileWalk {
 // Shared memory, in this order:
 //   tiles    [stages] of weight_rows x 128 bytes of b, then max_tokens x 128 bytes of a, 128-byte swizzle
 //   staging  [warpgroups] of the rows of c on their way out
-//   scales   [stages] of a factor for each token (block128 only; gate and up have their own)
+//   scales   [stages] block128 only: a factor for each token (gate's and up's apart), or with tokens on M and several
+//            scales of weights a scale for each token, then those of the weights
 //   tiles'   [stages] Tile, valid in the stage with which a tile begins
 //   full, empty [stages] barriers
 //
@@ -1436,7 +1438,7 @@ struct Layout {
   enum : uint32_t {
     weight_bytes = T::weight_rows * kSliceBytes,
     stage_bytes = weight_bytes + T::max_tokens * kSliceBytes,
-    scale_bytes = P::block_scales ? T::max_tokens * P::scales_per_token * 4 : 0,
+    scale_bytes = P::block_scales ? T::scale_floats * 4 : 0,
     staging = T::stages * stage_bytes,
     scales = staging + T::warpgroups * T::staging_bytes,
     infos = scales + T::stages * scale_bytes,
@@ -1533,11 +1535,19 @@ MOEGEN_DEVICE Operands operands(const Shared<P, T>& shared, uint32_t warpgroup) 
   return {uniform_descriptor(m + warpgroup * kWarpgroupRows * kSliceBytes), uniform_descriptor(n)};
 }
 
+/// Where a stage lies after stage 0. With tokens on M the compiler sees no uniform stage unless it is constant, and
+/// would move each descriptor to the tensor cores' registers by itself, 12 to 16 moves a stage.
+template <class P, class T>
+MOEGEN_DEVICE uint32_t stage_offset(uint32_t stage) {
+  const uint32_t offset = stage * Layout<P, T>::stage_bytes;
+  return T::tokens_on_m && !T::aligned ? shuffle(offset, 0) : offset;
+}
+
 /// Issues the products of one stage as a group.
 template <class P, class T, uint32_t N>
 MOEGEN_DEVICE void multiply_stage(const Operands& first, uint32_t stage, bool accumulate, float (&d)[N / 2]) {
   constexpr uint32_t kStepBytes = 32;  // of K, one instruction
-  const uint32_t offset = stage * Layout<P, T>::stage_bytes;
+  const uint32_t offset = stage_offset<P, T>(stage);
   wgmma_fence();
 #pragma unroll
   for (uint32_t step = 0; step < kSliceBytes / kStepBytes; ++step)
@@ -1547,6 +1557,27 @@ MOEGEN_DEVICE void multiply_stage(const Operands& first, uint32_t stage, bool ac
   wgmma_commit();
 }
 
+/// The operands `columns` columns further.
+MOEGEN_DEVICE Operands next_columns(const Operands& first, uint32_t columns) {
+  return {first.a, advance_descriptor(first.b, columns * kSliceBytes)};
+}
+
+/// The products of one stage alone, complete. A sum of more columns than `part` holds takes them one after the other:
+/// all at once would not leave registers for the sum.
+template <class P, class T, uint32_t Columns>
+MOEGEN_DEVICE void multiply_part(const Operands& first, uint32_t stage, float (&part)[Columns / 2]) {
+  multiply_stage<P, T, Columns>(first, stage, false, part);
+  wgmma_wait<0>();
+  hold(part);
+}
+
+/// work(0), work(1), ...: what a pragma unrolls in one kernel it leaves as a loop in another.
+template <uint32_t Count, uint32_t First = 0, class Work>
+MOEGEN_DEVICE void for_stages(Work&& work) {
+  work(First);
+  if constexpr (First + 1 < Count) for_stages<Count, First + 1>(work);
+}
+
 /// Goes through the slices of a tile: multiply(stage) when the stage is there, then add(stage) while the next one may
 /// already be looked for. Where the stages divide the slices a tile begins at stage 0, and the loop is unrolled over
 /// them, so that addresses are constants: 5 to 10 % of promoted sums in the prototype.
@@ -1554,15 +1585,15 @@ template <class P, class T, class Multiply, class Add>
 MOEGEN_DEVICE void for_slices(const Shared<P, T>& shared, Ring<T>& ring, Multiply&& multiply, Add&& add) {
   if constexpr (T::aligned) {
     bool ready = true;  // the first was waited for when the tile was read
+#pragma unroll 1  // few rounds unrolled, too, cost registers
     for (uint32_t round = 0; round < P::depth_blocks / T::stages; ++round) {
-#pragma unroll
-      for (uint32_t stage = 0; stage < T::stages; ++stage) {
+      for_stages<T::stages>([&](uint32_t stage) {
         if (!ready) mbarrier_wait(shared.full(stage), ring.parity);
         multiply(stage);
         const uint32_t next = stage + 1 == T::stages ? 0 : stage + 1;
         ready = mbarrier_test(shared.full(next), ring.parity ^ (next == 0 ? 1 : 0));
         add(stage);
-      }
+      });
       ring.parity ^= 1;
     }
   } else {
@@ -1825,6 +1856,77 @@ MOEGEN_DEVICE void named_arrive(uint32_t number, uint32_t threads) {
 
 }  // namespace moegen
 
+// ---- core/bulk_copy.cuh ----------------------------------------------------------------------------------
+// Bulk copies between global and shared memory, and the groups in which a thread waits for its stores. Addresses and
+// sizes are multiples of 16 bytes. sm_90 up.
+
+
+namespace moegen {
+
+/// Orders what this thread wrote to shared memory before the bulk and tensor copies and tensor core reads that follow.
+/// Nothing on archs without them.
+MOEGEN_DEVICE void fence_proxy_async() {
+#ifdef MOEGEN_TARGET_CPU
+  // The model has one view of shared memory.
+#elif __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
+/// Copies `bytes` from global to shared memory; they count on `barrier` when they are there.
+MOEGEN_DEVICE void bulk_load(void* shared, const void* global, uint32_t bytes, uint64_t* barrier) {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::bulk_load(shared, global, bytes, barrier);
+#else
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                   shared_address(shared)),
+               "l"(global), "r"(bytes), "r"(shared_address(barrier))
+               : "memory");
+#endif
+}
+
+/// Copies `bytes` from shared to global memory, in the thread's open bulk group.
+MOEGEN_DEVICE void bulk_store(void* global, const void* shared, uint32_t bytes) {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::bulk_store(global, shared, bytes);
+#else
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global), "r"(shared_address(shared)),
+               "r"(bytes)
+               : "memory");
+#endif
+}
+
+/// Closes the thread's bulk group and opens the next.
+MOEGEN_DEVICE void bulk_commit() {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::bulk_commit();
+#else
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+#endif
+}
+
+/// Waits until at most `Pending` of the thread's bulk groups are still to be written.
+template <uint32_t Pending>
+MOEGEN_DEVICE void bulk_wait() {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::bulk_wait(Pending, 0);
+#else
+  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(Pending) : "memory");
+#endif
+}
+
+/// Waits until at most `Pending` of the thread's bulk groups are still to be read from shared memory.
+template <uint32_t Pending>
+MOEGEN_DEVICE void bulk_wait_read() {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::bulk_wait(Pending, 1);
+#else
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Pending) : "memory");
+#endif
+}
+
+}  // namespace moegen
+
 // ---- core/matrix.cuh -------------------------------------------------------------------------------------
 // Matrices of 8 x 8 16-bit elements between shared memory and the registers of a warp. Row r of matrix m lies at the
 // address of lane 8 * m + r, 16-byte aligned; lane l holds the elements 2 * (l % 4) and the next of row l / 4 of each,
@@ -1922,10 +2024,132 @@ MOEGEN_DEVICE void store(void* pointer, const Vector16& v) {
 
 }  // namespace moegen
 
+// ---- core/tensor_copy.cuh --------------------------------------------------------------------------------
+// Tensor copies: boxes of 1 to 5 dimensions between a tensor in global memory and a dense tile of shared memory, whose
+// 16-byte pieces are swizzled as the TensorMap says. The tile is 128-byte aligned. Coordinates are of elements,
+// innermost first, and the innermost one times the element's size is a multiple of 16 bytes: an H200 stops with an
+// illegal instruction at any other (tests/gpu/test_hardware_pins.cpp). Elements outside the tensor are read as zero and
+// not written. One thread issues a copy. sm_90 up.
+
+
+namespace moegen {
+
+/// Fetches the map itself ahead of its first use.
+MOEGEN_DEVICE void prefetch_tensor_map(const TensorMap& map) {
+#ifdef MOEGEN_TARGET_CPU
+  // Nothing to be early for.
+#else
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+#endif
+}
+
+#ifndef MOEGEN_TARGET_CPU
+// The instruction for a number of dimensions, whose coordinates are asm operands 4 and up.
+#define MOEGEN_TENSOR_COPY(rank, at, INSTRUCTION)                                          \
+  if constexpr (rank == 1)                                                                 \
+    INSTRUCTION("1d", "{%4}", "r"(at[0]));                                                 \
+  else if constexpr (rank == 2)                                                            \
+    INSTRUCTION("2d", "{%4, %5}", "r"(at[0]), "r"(at[1]));                                 \
+  else if constexpr (rank == 3)                                                            \
+    INSTRUCTION("3d", "{%4, %5, %6}", "r"(at[0]), "r"(at[1]), "r"(at[2]));                 \
+  else if constexpr (rank == 4)                                                            \
+    INSTRUCTION("4d", "{%4, %5, %6, %7}", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3])); \
+  else                                                                                     \
+    INSTRUCTION("5d", "{%4, %5, %6, %7, %8}", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(at[4]))
+#define MOEGEN_TENSOR_OPERANDS(barrier, mask) \
+  "r"(shared_address(shared)), "l"(&map), "r"(barrier), "h"(static_cast<uint16_t>(mask))
+#define MOEGEN_TENSOR_LOAD(rank, coordinates, ...)                                                 \
+  asm volatile("cp.async.bulk.tensor." rank                                                        \
+               ".shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, " coordinates \
+               "], [%2];" ::MOEGEN_TENSOR_OPERANDS(shared_address(barrier), 0),                    \
+               __VA_ARGS__                                                                         \
+               : "memory")
+#define MOEGEN_TENSOR_LOAD_MULTICAST(rank, coordinates, ...)                                                          \
+  asm volatile("cp.async.bulk.tensor." rank                                                                           \
+               ".shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, " coordinates \
+               "], [%2], %3;" ::MOEGEN_TENSOR_OPERANDS(shared_address(barrier), mask),                                \
+               __VA_ARGS__                                                                                            \
+               : "memory")
+#define MOEGEN_TENSOR_LOAD_ONCE(rank, coordinates, ...)                                                           \
+  asm volatile("cp.async.bulk.tensor." rank                                                                       \
+               ".shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, " coordinates \
+               "], [%2], %3;" ::"r"(shared_address(shared)),                                                      \
+               "l"(&map), "r"(shared_address(barrier)), "l"(policy), __VA_ARGS__                                  \
+               : "memory")
+#define MOEGEN_TENSOR_STORE(rank, coordinates, ...)                                                 \
+  asm volatile("cp.async.bulk.tensor." rank ".global.shared::cta.tile.bulk_group [%1, " coordinates \
+               "], [%0];" ::MOEGEN_TENSOR_OPERANDS(0, 0),                                           \
+               __VA_ARGS__                                                                          \
+               : "memory")
+#endif
+
+/// Copies the box at `index...` to `shared`. The bytes of the whole box, parts outside the tensor included, count on
+/// `barrier` when they are there.
+template <class... Index>
+MOEGEN_DEVICE void tensor_load(void* shared, const TensorMap& map, uint64_t* barrier, Index... index) {
+  constexpr uint32_t kRank = sizeof...(index);
+  static_assert(kRank >= 1 && kRank <= 5, "a tensor copy has 1 to 5 coordinates");
+  const int32_t at[] = {static_cast<int32_t>(index)...};
+#ifdef MOEGEN_TARGET_CPU
+  cpu::tensor_load(shared, &map, at, kRank, barrier, 0);
+#else
+  MOEGEN_TENSOR_COPY(kRank, at, MOEGEN_TENSOR_LOAD);
+#endif
+}
+
+/// The same of data that is read once: the first to leave L2.
+template <class... Index>
+MOEGEN_DEVICE void tensor_load_once(void* shared, const TensorMap& map, uint64_t* barrier, Index... index) {
+  constexpr uint32_t kRank = sizeof...(index);
+  static_assert(kRank >= 1 && kRank <= 5, "a tensor copy has 1 to 5 coordinates");
+  const int32_t at[] = {static_cast<int32_t>(index)...};
+#ifdef MOEGEN_TARGET_CPU
+  cpu::tensor_load(shared, &map, at, kRank, barrier, 0);
+#else
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  MOEGEN_TENSOR_COPY(kRank, at, MOEGEN_TENSOR_LOAD_ONCE);
+#endif
+}
+
+/// The same to every block of the cluster whose rank is set in `mask`: at the same offset, counting on its own barrier.
+template <class... Index>
+MOEGEN_DEVICE void tensor_load_multicast(void* shared, const TensorMap& map, uint64_t* barrier, uint32_t mask,
+                                         Index... index) {
+  constexpr uint32_t kRank = sizeof...(index);
+  static_assert(kRank >= 1 && kRank <= 5, "a tensor copy has 1 to 5 coordinates");
+  const int32_t at[] = {static_cast<int32_t>(index)...};
+#ifdef MOEGEN_TARGET_CPU
+  cpu::tensor_load(shared, &map, at, kRank, barrier, mask);
+#else
+  MOEGEN_TENSOR_COPY(kRank, at, MOEGEN_TENSOR_LOAD_MULTICAST);
+#endif
+}
+
+/// Copies the tile at `shared` to the box at `index...`, none of them negative (an H200 stops there, too), in the
+/// thread's open bulk group (bulk_copy.cuh).
+template <class... Index>
+MOEGEN_DEVICE void tensor_store(const TensorMap& map, const void* shared, Index... index) {
+  constexpr uint32_t kRank = sizeof...(index);
+  static_assert(kRank >= 1 && kRank <= 5, "a tensor copy has 1 to 5 coordinates");
+  const int32_t at[] = {static_cast<int32_t>(index)...};
+#ifdef MOEGEN_TARGET_CPU
+  cpu::tensor_store(&map, at, kRank, shared);
+#else
+  MOEGEN_TENSOR_COPY(kRank, at, MOEGEN_TENSOR_STORE);
+#endif
+}
+
+}  // namespace moegen
+
 // ---- grouped_matmul/store.cuh ----------------------------------------------------------------------------
 // grouped_matmul, the way of a warpgroup's part of c to global memory: rows are put together in shared memory
-// (`staging`) and leave in pieces of 16 bytes, whole sectors, and only rows of the tile's group. Rows lie 16 bytes more
-// than their length apart: then the 8 rows of a stored 8 x 8 matrix are in different banks.
+// (`staging`), whole boxes of rows leave by one tensor store each, which nobody waits for until the memory is needed
+// again, and the ragged rest in pieces of 16 bytes, whole sectors, and only rows of the tile's group.
+//
+// With tensor stores (`store_rows` > 0) the staging holds panels of 128 bytes a row, in the copies' swizzle. Without,
+// rows lie 16 bytes more than their length apart. Either way the 8 rows of a stored 8 x 8 matrix are in different
+// banks.
 //
 // A bulk copy of each row instead took 0.9 us for every 32 rows of a warpgroup on an H200: the copies of a warp's lanes
 // are issued one after another.
@@ -1933,40 +2157,106 @@ MOEGEN_DEVICE void store(void* pointer, const Vector16& v) {
 
 namespace moegen::grouped_matmul {
 
-/// Where a warpgroup stages rows of `warpgroup_columns` columns, `staging_rows` at a time.
+/// Where a warpgroup stages rows of its `warpgroup_columns` columns: `staging_rows` at a time, and with tensor stores
+/// `staging_panels` panels of each.
 template <class P, class T>
 struct Staging {
   using Element = typename P::output_dtype;
   enum : uint32_t {
     kRowBytes = T::warpgroup_columns * sizeof(Element),
-    kStride = kRowBytes + 16,
-    kPieces = kRowBytes / 16,
+    kStride = kRowBytes + 16,  // without panels
+    kPanelColumns = T::store_rows > 0 ? kSliceBytes / sizeof(Element) : T::warpgroup_columns,
+    kPanels = T::warpgroup_columns / kPanelColumns,
+    kPieces = kPanelColumns * sizeof(Element) / 16,
   };
-  static_assert(T::staging_bytes >= T::staging_rows * kStride);
+  static_assert(T::staging_bytes >=
+                T::staging_rows * (T::store_rows > 0 ? T::staging_panels * kSliceBytes : uint32_t{kStride}));
+  static_assert(T::store_rows == 0 || kRowBytes % kSliceBytes == 0);
   unsigned char* base;
   uint32_t warpgroup;
 
+  /// Row `row` of the panel at place `place`: 128 bytes.
+  MOEGEN_DEVICE unsigned char* panel(uint32_t place, uint32_t row) const {
+    return base + (place * T::staging_rows + row) * kSliceBytes;
+  }
   MOEGEN_DEVICE unsigned char* at(uint32_t row, uint32_t column) const {
-    return base + row * kStride + column * sizeof(Element);
+    const uint32_t byte = column * sizeof(Element);
+    if constexpr (T::store_rows == 0) return base + row * kStride + byte;
+    return panel(byte / kSliceBytes, row) + ((byte % kSliceBytes) ^ (row % 8 * 16));
   }
   /// All threads of the warpgroup have written, or read, what they had to.
   MOEGEN_DEVICE void sync() const { named_sync(1 + warpgroup, kWarpgroupThreads); }
 
-  /// Copies `rows` staged rows to c: row 0 to `row`, `column`.
-  MOEGEN_DEVICE void send(const Args& args, uint64_t row, uint32_t column, uint32_t rows) const {
-    sync();
-    const uint32_t thread = thread_index() % kWarpgroupThreads, piece = thread % kPieces;
-    const uint32_t first = column + piece * (16 / sizeof(Element));
-    if (first < P::output_columns) {
-      Element* target = static_cast<Element*>(args.c) + row * P::output_columns + first;
+  /// Stores a panel's staged rows [first, first + rows) to c in pieces, row `first` to `row`, `column`: thread `thread`
+  /// of `Threads`.
+  template <uint32_t Threads>
+  MOEGEN_DEVICE void send_pieces(const Args& args, uint32_t place, uint32_t first, uint64_t row, uint32_t column,
+                                 uint32_t rows, uint32_t thread) const {
+    constexpr uint32_t kPieceElements = 16 / sizeof(Element);
+    constexpr uint32_t kAcross = min_of<uint32_t>(kPieces & (0u - kPieces), Threads);  // a power of two
+#pragma unroll
+    for (uint32_t i = 0; i < kPieces / kAcross; ++i) {
+      const uint32_t mine = (i * kAcross + thread % kAcross) * kPieceElements;
+      if (column + mine >= P::output_columns) continue;
+      Element* target = static_cast<Element*>(args.c) + row * P::output_columns + column + mine;
 #pragma unroll 4
-      for (uint32_t i = thread / kPieces; i < rows; i += kWarpgroupThreads / kPieces)
-        store(target + uint64_t{i} * P::output_columns,
-              *reinterpret_cast<const Vector16*>(base + i * kStride + piece * 16));
+      for (uint32_t r = thread / kAcross; r < rows; r += Threads / kAcross)
+        store(target + uint64_t{r} * P::output_columns,
+              *reinterpret_cast<const Vector16*>(at(first + r, place * kPanelColumns + mine)));
     }
-    sync();
+  }
+
+  /// Stores the box of `store_rows` staged rows from `first` on, in a bulk group of its own; one thread.
+  MOEGEN_DEVICE void send_box(const TensorArgs& args, uint32_t place, uint32_t first, uint32_t row,
+                              uint32_t column) const {
+    tensor_store(args.stores, panel(place, first), column * sizeof(Element), row);
+    bulk_commit();
   }
 };
+
+/// The staging may be written again once at most `Pending` of this thread's boxes are still to be read.
+template <class T, uint32_t Pending>
+MOEGEN_DEVICE void wait_for_boxes(bool issuer) {
+  if constexpr (T::store_rows > 0) {
+    if (issuer) bulk_wait_read<Pending>();
+  }
+}
+
+// ---- tokens on M ----
+
+/// Brings a panel of the 16 tokens of this warp on its way: warps need not wait for each other.
+template <class P, class T>
+MOEGEN_DEVICE void send_warp(const TensorArgs& args, const Staging<P, T>& staging, const Tile& tile,
+                             uint32_t warpgroup, uint32_t place, uint32_t column) {
+  constexpr uint32_t kWarpRows = kWarpgroupRows / 4;
+  static_assert(T::store_rows == 0 || T::store_rows == kWarpRows);
+  const uint32_t first = warp_index() % 4 * kWarpRows, token = warpgroup * kWarpgroupRows + first;
+  const uint32_t rows = tile.rows > token ? min_of<uint32_t>(tile.rows - token, kWarpRows) : 0;
+  const bool box = T::store_rows > 0 && rows == kWarpRows;
+  if (box) fence_proxy_async();
+  warp_sync();
+  if (!box)
+    staging.template send_pieces<kWarpSize>(args.args, place, first, uint64_t{tile.row} + token, column, rows,
+                                            lane_index());
+  else if (lane_index() == 0)
+    staging.send_box(args, place, first, tile.row + token, column);
+  warp_sync();
+}
+
+/// stage(panel, place), then the way of that panel, for each panel of this warp's 16 tokens.
+template <class P, class T, uint32_t Panel = 0, class Stage>
+MOEGEN_DEVICE void store_panels(const TensorArgs& args, const Staging<P, T>& staging, const Tile& tile,
+                                uint32_t warpgroup, Stage&& stage) {
+  using S = Staging<P, T>;
+  constexpr uint32_t kPlace = Panel % T::staging_panels;
+  if constexpr (Panel == 0 || Panel >= T::staging_panels) {
+    wait_for_boxes<T, Panel == 0 ? 0 : T::staging_panels - 1>(lane_index() == 0);
+    warp_sync();
+  }
+  stage(Panel, kPlace);
+  send_warp(args, staging, tile, warpgroup, kPlace, tile.unit * T::tile_columns + Panel * S::kPanelColumns);
+  if constexpr (Panel + 1 < S::kPanels) store_panels<P, T, Panel + 1>(args, staging, tile, warpgroup, stage);
+}
 
 }  // namespace moegen::grouped_matmul
 
@@ -1996,24 +2286,29 @@ MOEGEN_DEVICE void stage_matrices(const FinishTokensN<P, T, Custom, N>& finish, 
                      registers);
 }
 
-/// Stages tokens [Row, Row + staging_rows) as 16-bit values, up to four matrices at a time.
-template <class P, class T, class Custom, uint32_t N, uint32_t Row>
+/// Stages tokens [Row, Row + Rows) as 16-bit values, up to four matrices at a time.
+template <class P, class T, class Custom, uint32_t N, uint32_t Row, uint32_t Rows>
 MOEGEN_DEVICE void stage_narrow(const FinishTokensN<P, T, Custom, N>& finish, const Staging<P, T>& staging,
                                 const float (&sum)[N / 2]) {
   constexpr uint32_t kHalves = P::gated ? 1 : 2, kStep = 4 / kHalves;  // groups of 8 tokens of four matrices
-  constexpr uint32_t kFirst = Row / 8, kLast = min_of<uint32_t>(N, Row + T::staging_rows) / 8;
+  constexpr uint32_t kBase = Row / T::staging_rows * T::staging_rows;
+  constexpr uint32_t kFirst = Row / 8, kLast = min_of<uint32_t>(N, Row + Rows) / 8;
   constexpr uint32_t kWhole = kFirst + (kLast - kFirst) / kStep * kStep, kRest = kLast - kWhole;
+  if constexpr (kWhole > kFirst) {
 #pragma unroll
-  for (uint32_t j = kFirst; j < kWhole; j += kStep) stage_matrices<P, T, Custom, N, 4>(finish, staging, sum, j, Row);
-  if constexpr (kRest >= 2) stage_matrices<P, T, Custom, N, 2 * kHalves>(finish, staging, sum, kWhole, Row);
-  if constexpr (kRest % 2 == 1) stage_matrices<P, T, Custom, N, kHalves>(finish, staging, sum, kLast - 1, Row);
+    for (uint32_t j = kFirst; j < kWhole; j += kStep)
+      stage_matrices<P, T, Custom, N, 4>(finish, staging, sum, j, kBase);
+  }
+  if constexpr (kRest >= 2) stage_matrices<P, T, Custom, N, 2 * kHalves>(finish, staging, sum, kWhole, kBase);
+  if constexpr (kRest % 2 == 1) stage_matrices<P, T, Custom, N, kHalves>(finish, staging, sum, kLast - 1, kBase);
 }
 
 /// The same of float values.
-template <class P, class T, class Custom, uint32_t N, uint32_t Row>
+template <class P, class T, class Custom, uint32_t N, uint32_t Row, uint32_t Rows>
 MOEGEN_DEVICE void stage_wide(const FinishTokensN<P, T, Custom, N>& finish, const Staging<P, T>& staging,
                               const float (&sum)[N / 2]) {
-  constexpr uint32_t kLast = min_of<uint32_t>(N, Row + T::staging_rows) / 8;
+  constexpr uint32_t kLast = min_of<uint32_t>(N, Row + Rows) / 8;
+  constexpr uint32_t kBase = Row / T::staging_rows * T::staging_rows;
   const uint32_t mine = warp_index() % 4 * (T::warpgroup_columns / 4) + lane_index() / 4;
 #pragma unroll
   for (uint32_t j = Row / 8; j < kLast; ++j) {
@@ -2023,33 +2318,61 @@ MOEGEN_DEVICE void stage_wide(const FinishTokensN<P, T, Custom, N>& finish, cons
       finish.values(sum, j, half, pair);
 #pragma unroll
       for (uint32_t k = 0; k < 2; ++k)
-        *reinterpret_cast<float*>(staging.at(8 * j + lane_index() % 4 * 2 + k - Row, mine + 8 * half)) = pair[k];
+        *reinterpret_cast<float*>(staging.at(8 * j + lane_index() % 4 * 2 + k - kBase, mine + 8 * half)) = pair[k];
     }
   }
 }
 
-/// Brings tokens from Row on on their way, `staging_rows` at a time.
+/// Brings staged tokens [Row, Row + Rows) of the tile on their way; with tensor stores the last part of a group alone
+/// is ragged.
+template <class P, class T, uint32_t Row, uint32_t Rows>
+MOEGEN_DEVICE void send_rows(const TensorArgs& args, const Staging<P, T>& staging, const Tile& tile, uint32_t column,
+                             bool issuer) {
+  constexpr uint32_t kFirst = Row % T::staging_rows;
+  const uint32_t rows = min_of<uint32_t>(tile.rows - Row, Rows);
+  if (T::store_rows > 0) fence_proxy_async();
+  staging.sync();
+  if (T::store_rows > 0 && rows == T::store_rows) {
+    if (issuer) {
+#pragma unroll
+      for (uint32_t i = 0; i < Staging<P, T>::kPanels; ++i)
+        staging.send_box(args, i, kFirst, tile.row + Row, column + i * Staging<P, T>::kPanelColumns);
+    }
+  } else {
+#pragma unroll
+    for (uint32_t i = 0; i < Staging<P, T>::kPanels; ++i)
+      staging.template send_pieces<kWarpgroupThreads>(args.args, i, kFirst, uint64_t{tile.row} + Row,
+                                                      column + i * Staging<P, T>::kPanelColumns, rows,
+                                                      thread_index() % kWarpgroupThreads);
+  }
+}
+
+/// Brings tokens from Row on on their way, a box or the whole staging at a time.
 template <class P, class T, class Custom, uint32_t N, uint32_t Row>
-MOEGEN_DEVICE void store_rows(const FinishTokensN<P, T, Custom, N>& finish, const Staging<P, T>& staging,
-                              uint32_t column, const float (&sum)[N / 2]) {
+MOEGEN_DEVICE void store_rows(const FinishTokensN<P, T, Custom, N>& finish, const TensorArgs& args,
+                              const Staging<P, T>& staging, uint32_t column, const float (&sum)[N / 2]) {
+  constexpr uint32_t kRows = T::store_rows > 0 ? T::store_rows : T::staging_rows, kParts = T::staging_rows / kRows;
   if (Row >= finish.tile.rows) return;
+  const bool issuer = thread_index() % kWarpgroupThreads == 0;
+  if constexpr (Row == 0 || Row >= T::staging_rows) {
+    wait_for_boxes<T, Row == 0 ? 0 : (kParts - 1) * Staging<P, T>::kPanels>(issuer);
+    staging.sync();
+  }
   if constexpr (sizeof(typename P::output_dtype) == 4)
-    stage_wide<P, T, Custom, N, Row>(finish, staging, sum);
+    stage_wide<P, T, Custom, N, Row, kRows>(finish, staging, sum);
   else
-    stage_narrow<P, T, Custom, N, Row>(finish, staging, sum);
-  staging.send(finish.args, uint64_t{finish.tile.row} + Row, column,
-               min_of<uint32_t>(finish.tile.rows - Row, T::staging_rows));
-  if constexpr (Row + T::staging_rows < N)
-    store_rows<P, T, Custom, N, Row + T::staging_rows>(finish, staging, column, sum);
+    stage_narrow<P, T, Custom, N, Row, kRows>(finish, staging, sum);
+  send_rows<P, T, Row, kRows>(args, staging, finish.tile, column, issuer);
+  if constexpr (Row + kRows < N) store_rows<P, T, Custom, N, Row + kRows>(finish, args, staging, column, sum);
 }
 
 /// Brings a finished tile of this warpgroup on its way.
 template <class P, class T, class Custom, uint32_t N>
-MOEGEN_DEVICE void store_tile(const FinishTokensN<P, T, Custom, N>& finish, const Shared<P, T>& shared,
-                              uint32_t warpgroup, const float (&sum)[N / 2]) {
+MOEGEN_DEVICE void store_tile(const FinishTokensN<P, T, Custom, N>& finish, const TensorArgs& args,
+                              const Shared<P, T>& shared, uint32_t warpgroup, const float (&sum)[N / 2]) {
   const Staging<P, T> staging = {shared.staging(warpgroup), warpgroup};
-  store_rows<P, T, Custom, N, 0>(finish, staging, finish.tile.unit * T::tile_columns + warpgroup * T::warpgroup_columns,
-                                 sum);
+  store_rows<P, T, Custom, N, 0>(finish, args, staging,
+                                 finish.tile.unit * T::tile_columns + warpgroup * T::warpgroup_columns, sum);
 }
 
 }  // namespace moegen::grouped_matmul
@@ -2197,124 +2520,6 @@ MOEGEN_DEVICE void acquire_registers() {
 
 }  // namespace moegen
 
-// ---- core/tensor_copy.cuh --------------------------------------------------------------------------------
-// Tensor copies: boxes of 1 to 5 dimensions between a tensor in global memory and a dense tile of shared memory, whose
-// 16-byte pieces are swizzled as the TensorMap says. The tile is 128-byte aligned. Coordinates are of elements,
-// innermost first, and the innermost one times the element's size is a multiple of 16 bytes: an H200 stops with an
-// illegal instruction at any other (tests/gpu/test_hardware_pins.cpp). Elements outside the tensor are read as zero and
-// not written. One thread issues a copy. sm_90 up.
-
-
-namespace moegen {
-
-/// Fetches the map itself ahead of its first use.
-MOEGEN_DEVICE void prefetch_tensor_map(const TensorMap& map) {
-#ifdef MOEGEN_TARGET_CPU
-  // Nothing to be early for.
-#else
-  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
-#endif
-}
-
-#ifndef MOEGEN_TARGET_CPU
-// The instruction for a number of dimensions, whose coordinates are asm operands 4 and up.
-#define MOEGEN_TENSOR_COPY(rank, at, INSTRUCTION)                                          \
-  if constexpr (rank == 1)                                                                 \
-    INSTRUCTION("1d", "{%4}", "r"(at[0]));                                                 \
-  else if constexpr (rank == 2)                                                            \
-    INSTRUCTION("2d", "{%4, %5}", "r"(at[0]), "r"(at[1]));                                 \
-  else if constexpr (rank == 3)                                                            \
-    INSTRUCTION("3d", "{%4, %5, %6}", "r"(at[0]), "r"(at[1]), "r"(at[2]));                 \
-  else if constexpr (rank == 4)                                                            \
-    INSTRUCTION("4d", "{%4, %5, %6, %7}", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3])); \
-  else                                                                                     \
-    INSTRUCTION("5d", "{%4, %5, %6, %7, %8}", "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(at[4]))
-#define MOEGEN_TENSOR_OPERANDS(barrier, mask) \
-  "r"(shared_address(shared)), "l"(&map), "r"(barrier), "h"(static_cast<uint16_t>(mask))
-#define MOEGEN_TENSOR_LOAD(rank, coordinates, ...)                                                 \
-  asm volatile("cp.async.bulk.tensor." rank                                                        \
-               ".shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, " coordinates \
-               "], [%2];" ::MOEGEN_TENSOR_OPERANDS(shared_address(barrier), 0),                    \
-               __VA_ARGS__                                                                         \
-               : "memory")
-#define MOEGEN_TENSOR_LOAD_MULTICAST(rank, coordinates, ...)                                                          \
-  asm volatile("cp.async.bulk.tensor." rank                                                                           \
-               ".shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, " coordinates \
-               "], [%2], %3;" ::MOEGEN_TENSOR_OPERANDS(shared_address(barrier), mask),                                \
-               __VA_ARGS__                                                                                            \
-               : "memory")
-#define MOEGEN_TENSOR_LOAD_ONCE(rank, coordinates, ...)                                                           \
-  asm volatile("cp.async.bulk.tensor." rank                                                                       \
-               ".shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, " coordinates \
-               "], [%2], %3;" ::"r"(shared_address(shared)),                                                      \
-               "l"(&map), "r"(shared_address(barrier)), "l"(policy), __VA_ARGS__                                  \
-               : "memory")
-#define MOEGEN_TENSOR_STORE(rank, coordinates, ...)                                                 \
-  asm volatile("cp.async.bulk.tensor." rank ".global.shared::cta.tile.bulk_group [%1, " coordinates \
-               "], [%0];" ::MOEGEN_TENSOR_OPERANDS(0, 0),                                           \
-               __VA_ARGS__                                                                          \
-               : "memory")
-#endif
-
-/// Copies the box at `index...` to `shared`. The bytes of the whole box, parts outside the tensor included, count on
-/// `barrier` when they are there.
-template <class... Index>
-MOEGEN_DEVICE void tensor_load(void* shared, const TensorMap& map, uint64_t* barrier, Index... index) {
-  constexpr uint32_t kRank = sizeof...(index);
-  static_assert(kRank >= 1 && kRank <= 5, "a tensor copy has 1 to 5 coordinates");
-  const int32_t at[] = {static_cast<int32_t>(index)...};
-#ifdef MOEGEN_TARGET_CPU
-  cpu::tensor_load(shared, &map, at, kRank, barrier, 0);
-#else
-  MOEGEN_TENSOR_COPY(kRank, at, MOEGEN_TENSOR_LOAD);
-#endif
-}
-
-/// The same of data that is read once: the first to leave L2.
-template <class... Index>
-MOEGEN_DEVICE void tensor_load_once(void* shared, const TensorMap& map, uint64_t* barrier, Index... index) {
-  constexpr uint32_t kRank = sizeof...(index);
-  static_assert(kRank >= 1 && kRank <= 5, "a tensor copy has 1 to 5 coordinates");
-  const int32_t at[] = {static_cast<int32_t>(index)...};
-#ifdef MOEGEN_TARGET_CPU
-  cpu::tensor_load(shared, &map, at, kRank, barrier, 0);
-#else
-  uint64_t policy;
-  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  MOEGEN_TENSOR_COPY(kRank, at, MOEGEN_TENSOR_LOAD_ONCE);
-#endif
-}
-
-/// The same to every block of the cluster whose rank is set in `mask`: at the same offset, counting on its own barrier.
-template <class... Index>
-MOEGEN_DEVICE void tensor_load_multicast(void* shared, const TensorMap& map, uint64_t* barrier, uint32_t mask,
-                                         Index... index) {
-  constexpr uint32_t kRank = sizeof...(index);
-  static_assert(kRank >= 1 && kRank <= 5, "a tensor copy has 1 to 5 coordinates");
-  const int32_t at[] = {static_cast<int32_t>(index)...};
-#ifdef MOEGEN_TARGET_CPU
-  cpu::tensor_load(shared, &map, at, kRank, barrier, mask);
-#else
-  MOEGEN_TENSOR_COPY(kRank, at, MOEGEN_TENSOR_LOAD_MULTICAST);
-#endif
-}
-
-/// Copies the tile at `shared` to the box at `index...`, none of them negative (an H200 stops there, too), in the
-/// thread's open bulk group (bulk_copy.cuh).
-template <class... Index>
-MOEGEN_DEVICE void tensor_store(const TensorMap& map, const void* shared, Index... index) {
-  constexpr uint32_t kRank = sizeof...(index);
-  static_assert(kRank >= 1 && kRank <= 5, "a tensor copy has 1 to 5 coordinates");
-  const int32_t at[] = {static_cast<int32_t>(index)...};
-#ifdef MOEGEN_TARGET_CPU
-  cpu::tensor_store(&map, at, kRank, shared);
-#else
-  MOEGEN_TENSOR_COPY(kRank, at, MOEGEN_TENSOR_STORE);
-#endif
-}
-
-}  // namespace moegen
-
 // ---- grouped_matmul/load.cuh -----------------------------------------------------------------------------
 // grouped_matmul, producer: brings the weights and tokens of each tile into the stages by tensor copies. One warp walks
 // through the tiles; its first lane issues.
@@ -2456,26 +2661,27 @@ MOEGEN_DEVICE void pass_stages(const Shared<P, T>& shared, Ring<T>& ring, uint32
 
 /// Multiplies and stores one tile, N tokens (or weights) wide.
 template <class P, class T, class Custom, uint32_t N>
-MOEGEN_DEVICE void multiply_tile(const Args& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
+MOEGEN_DEVICE void multiply_tile(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
                                  uint32_t warpgroup) {
   if constexpr (T::tokens_on_m) {
     if (warpgroup * kWarpgroupRows >= tile.rows)
       return pass_stages(shared, ring, tile.expert < 0 ? kEmptySlices<T> : P::depth_blocks);
   }
-  const typename T::template Finish<P, T, Custom, N> finish(args, tile, warpgroup);
+  const typename T::template Finish<P, T, Custom, N> finish(args.args, tile, warpgroup);
   float sum[N / 2];
   clear(sum);
   if (tile.expert >= 0)
     sum_tile<P, T, N>(shared, ring, warpgroup, sum);
   else
     pass_stages(shared, ring, kEmptySlices<T>);
-  store_tile(finish, shared, warpgroup, sum);
+  store_tile(finish, args, shared, warpgroup, sum);
+  warp_sync();
   keep_apart<N>();
 }
 
 /// The same with the least width that holds the tile.
 template <class P, class T, class Custom, uint32_t Index = 0>
-MOEGEN_DEVICE void multiply_width(const Args& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
+MOEGEN_DEVICE void multiply_width(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
                                   uint32_t warpgroup) {
   if constexpr (!T::tokens_on_m && Index + 1 < T::num_widths) {
     if (tile.rows > T::width(Index))
@@ -2486,7 +2692,7 @@ MOEGEN_DEVICE void multiply_width(const Args& args, const Shared<P, T>& shared, 
 
 /// A multiplying warpgroup's work.
 template <class P, class T, class Custom>
-MOEGEN_DEVICE void multiply_tiles(const Args& args, const Shared<P, T>& shared, uint32_t warpgroup) {
+MOEGEN_DEVICE void multiply_tiles(const TensorArgs& args, const Shared<P, T>& shared, uint32_t warpgroup) {
   Ring<T> ring;
   while (true) {
     mbarrier_wait(shared.full(ring.stage), ring.parity);
@@ -2494,6 +2700,7 @@ MOEGEN_DEVICE void multiply_tiles(const Args& args, const Shared<P, T>& shared, 
     if (tile.rows == 0) break;
     multiply_width<P, T, Custom>(args, shared, ring, tile, warpgroup);
   }
+  wait_for_boxes<T, 0>(lane_index() == 0);  // they read this block's memory
 }
 
 template <class P, class T>
@@ -2524,7 +2731,7 @@ MOEGEN_DEVICE void run(const TensorArgs& args) {
     load(args, shared, rank);
   } else {
     acquire_registers<T::multiplier_registers>();
-    multiply_tiles<P, T, Custom>(args.args, shared, warp_index() / 4 - 1);
+    multiply_tiles<P, T, Custom>(args, shared, warp_index() / 4 - 1);
   }
   if constexpr (T::cluster > 1) {
     cluster_arrive();
@@ -2598,6 +2805,11 @@ struct Narrow {
   enum : uint32_t { threads = 384 };
   enum : uint32_t { loader_registers = 40 };
   enum : uint32_t { multiplier_registers = 232 };
+  enum : uint32_t { store_rows = 0 };
+  enum : uint32_t { staging_panels = 0 };
+  enum : uint32_t { part_columns = 128 };
+  enum : uint32_t { scale_chunks = 1 };
+  enum : uint32_t { scale_floats = 64 };
   enum : bool { tokens_on_m = false };
   enum : bool { aligned = false };
   enum : bool { weights_once = true };
@@ -2629,6 +2841,11 @@ struct Wide {
   enum : uint32_t { threads = 384 };
   enum : uint32_t { loader_registers = 40 };
   enum : uint32_t { multiplier_registers = 232 };
+  enum : uint32_t { store_rows = 0 };
+  enum : uint32_t { staging_panels = 0 };
+  enum : uint32_t { part_columns = 128 };
+  enum : uint32_t { scale_chunks = 1 };
+  enum : uint32_t { scale_floats = 256 };
   enum : bool { tokens_on_m = false };
   enum : bool { aligned = false };
   enum : bool { weights_once = false };
