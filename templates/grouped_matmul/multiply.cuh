@@ -74,13 +74,19 @@ MOEGEN_DEVICE Operands next_columns(const Operands& first, uint32_t columns) {
   return {first.a, advance_descriptor(first.b, columns * kSliceBytes)};
 }
 
-/// The products of one stage alone, complete. A sum of more columns than `part` holds takes them one after the other:
-/// all at once would not leave registers for the sum.
-template <class P, class T, uint32_t Columns>
-MOEGEN_DEVICE void multiply_part(const Operands& first, uint32_t stage, float (&part)[Columns / 2]) {
+/// The products of one stage alone, complete; `meanwhile` runs beside them. A sum of more columns than `part` holds takes
+/// them one after the other: all at once would not leave registers for the sum.
+template <class P, class T, uint32_t Columns, class Meanwhile>
+MOEGEN_DEVICE void multiply_part(const Operands& first, uint32_t stage, float (&part)[Columns / 2],
+                                 Meanwhile&& meanwhile) {
   multiply_stage<P, T, Columns>(first, stage, false, part);
+  meanwhile();
   wgmma_wait<0>();
   hold(part);
+}
+template <class P, class T, uint32_t Columns>
+MOEGEN_DEVICE void multiply_part(const Operands& first, uint32_t stage, float (&part)[Columns / 2]) {
+  multiply_part<P, T, Columns>(first, stage, part, [] {});
 }
 
 /// work(0), work(1), ...: what a pragma unrolls in one kernel it leaves as a loop in another.

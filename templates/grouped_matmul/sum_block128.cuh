@@ -10,6 +10,7 @@
 
 #include "../core/convert.cuh"
 #include "../core/math.cuh"
+#include "../core/memory.cuh"
 #include "../core/narrow.cuh"
 #include "multiply.cuh"
 
@@ -57,12 +58,10 @@ template <class P, class T>
 struct StageScales {
   enum : bool { kApart = kWeightScales<P, T> > 1 };
   float token[2], weights[kWeightScales<P, T>];
-  MOEGEN_DEVICE void load_tokens(const float* scales, uint32_t warpgroup) {
+  MOEGEN_DEVICE void load(const float* scales, uint32_t warpgroup) {
     const uint32_t row = warpgroup * kWarpgroupRows + warp_index() % 4 * 16 + lane_index() / 4;
 #pragma unroll
     for (uint32_t i = 0; i < 2; ++i) token[i] = scales[row + 8 * i];
-  }
-  MOEGEN_DEVICE void load_weights(const float* scales) {
     if constexpr (kApart) {
 #pragma unroll
       for (uint32_t i = 0; i < kWeightScales<P, T>; ++i) weights[i] = scales[T::max_tokens + i];
@@ -107,10 +106,10 @@ MOEGEN_DEVICE void sum_tile(const Shared<P, T>& shared, Ring<T>& ring, uint32_t 
   clear(part);
   StageScales<P, T> scales;
   const auto multiply = [&](uint32_t stage) {
-    if constexpr (T::tokens_on_m) scales.load_tokens(shared.scales(stage), warpgroup);
-    multiply_part<P, T, kColumns>(first, stage, part);
+    multiply_part<P, T, kColumns>(first, stage, part, [&] {
+      if constexpr (T::tokens_on_m) scales.load(shared.scales(stage), warpgroup);
+    });
     if constexpr (T::tokens_on_m) {
-      scales.load_weights(shared.scales(stage));  // before the products it costs spills
       if constexpr (kColumns < N) {
         add_by_row<P, T, 0, N, kColumns>(scales, part, sum);
         multiply_part<P, T, kColumns>(next_columns(first, kColumns), stage, part);
@@ -152,8 +151,27 @@ struct TileScales {
         (static_cast<uint64_t>(any ? tile.expert : 0) * kRowBlocks + min_of<uint32_t>(row / 128, kRowBlocks - 1)) *
             P::depth_blocks;
   }
-  MOEGEN_DEVICE float of_token(uint32_t token, uint32_t block, uint64_t stride) const {
-    return to_float(P::column_scales ? a[block * stride + token] : a[token * uint64_t{P::depth_blocks} + block]);
+  /// Scales of Count blocks of K from `block` on; 0 where there are none. Those of a row that begins at a multiple of 16
+  /// bytes come four at a time: each access of a warp whose lanes are in different rows takes the shared memory's path
+  /// for 32 cycles, and the tensor cores need most of it.
+  template <uint32_t Count>
+  MOEGEN_DEVICE void of_token(uint32_t token, uint32_t block, uint64_t stride, bool inside,
+                              float (&scale)[Count]) const {
+    constexpr bool kFours =
+        !P::column_scales && sizeof(Scale) == 4 && P::depth_blocks % 4 == 0 && Count == 4;
+    if constexpr (kFours) {
+      const bool there = inside && block < P::depth_blocks;
+      const Vector16 four = there ? load_constant(a + token * uint64_t{P::depth_blocks} + block) : Vector16{};
+#pragma unroll
+      for (uint32_t k = 0; k < Count; ++k) scale[k] = bits_float(four.word[k]);
+    } else {
+#pragma unroll
+      for (uint32_t k = 0; k < Count; ++k) {
+        const Scale* from = P::column_scales ? a + (block + k) * stride + token
+                                             : a + token * uint64_t{P::depth_blocks} + block + k;
+        scale[k] = inside && block + k < P::depth_blocks ? to_float(*from) : 0.0f;
+      }
+    }
   }
 };
 
@@ -162,7 +180,7 @@ struct TileScales {
 template <class P, class T>
 struct ScaleBatch {
   enum : uint32_t {
-    kBlocks = P::groups_per_lane > 1 ? 2 : 4,  // the walk through many groups leaves fewer registers
+    kBlocks = 4,
     kTokens = ceil_div<uint32_t>(T::max_tokens, kWarpSize* T::scale_warps),
   };
   float token[kTokens][kBlocks], weight;
@@ -172,15 +190,10 @@ struct ScaleBatch {
 
   MOEGEN_DEVICE void load(const Args& args, const Tile& tile, uint32_t warp, uint32_t first) {
     const TileScales<P, T> from(args, tile, place());
-    const uint64_t stride = static_cast<uint64_t>(args.a_scales_stride);
 #pragma unroll
-    for (uint32_t k = 0; k < kBlocks; ++k) {
-      const bool inside = from.any && first + k < P::depth_blocks;
-#pragma unroll
-      for (uint32_t i = 0; i < kTokens; ++i) {
-        const uint32_t row = token_of(warp, i);
-        token[i][k] = inside && row < tile.rows ? from.of_token(row, first + k, stride) : 0.0f;
-      }
+    for (uint32_t i = 0; i < kTokens; ++i) {
+      const uint32_t row = token_of(warp, i);
+      from.of_token(row, first, static_cast<uint64_t>(args.a_scales_stride), from.any && row < tile.rows, token[i]);
     }
     const uint32_t mine = first + lane_index() % kBlocks;
     weight = from.any && mine < P::depth_blocks ? to_float(from.b[mine]) : 0.0f;
@@ -248,6 +261,8 @@ template <class P, class T>
 MOEGEN_DEVICE bool bring_tile(const Args& args, const Shared<P, T>& shared, Ring<T>& ring, TileWalk<P, T>& walk,
                               Tile& tile, ScaleBatch<P, T>& now, uint32_t warp) {
   using Batch = ScaleBatch<P, T>;
+  // The walk through more groups leaves too few registers beside the scales of several chunks.
+  constexpr bool kAhead = P::groups_per_lane == 1 || kWeightScales<P, T> == 1;
   const uint32_t blocks = tile.expert < 0 ? 0 : P::depth_blocks;
   if (blocks == 0) bring_nothing(shared, ring, kEmptySlices<T>);
   bool follows = false;
@@ -255,15 +270,19 @@ MOEGEN_DEVICE bool bring_tile(const Args& args, const Shared<P, T>& shared, Ring
 #pragma unroll 1
   do {
     const bool last = first + Batch::kBlocks >= blocks;
-    if (last) follows = walk.next(tile);
+    if (kAhead && last) follows = walk.next(tile);
     Batch later;
-    if (!last || follows) later.load(args, tile, warp, last ? 0 : first + Batch::kBlocks);
+    if (!last || (kAhead && follows)) later.load(args, tile, warp, last ? 0 : first + Batch::kBlocks);
 #pragma unroll
     for (uint32_t k = 0; k < Batch::kBlocks; ++k)
       if (first + k < blocks) bring_stage(shared, ring, now, warp, k);
     now = later;
     first += Batch::kBlocks;
   } while (first < blocks);
+  if constexpr (!kAhead) {
+    follows = walk.next(tile);
+    if (follows) now.load(args, tile, warp, 0);
+  }
   return follows;
 }
 
