@@ -50,7 +50,16 @@ enum Need : std::int64_t {
 };
 
 // What each entry has of its own.
-enum EntryConstant { kMaxTokens, kWeightRows, kTileColumns, kCluster, kLeastRows, kBoxHeights, kStoreRows, kEntryConstants };
+enum EntryConstant {
+  kMaxTokens,
+  kWeightRows,
+  kTileColumns,
+  kCluster,
+  kLeastRows,
+  kBoxHeights,
+  kStoreRows,
+  kEntryConstants
+};
 
 enum Constant {
   kDepth,

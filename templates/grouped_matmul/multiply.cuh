@@ -74,8 +74,8 @@ MOEGEN_DEVICE Operands next_columns(const Operands& first, uint32_t columns) {
   return {first.a, advance_descriptor(first.b, columns * kSliceBytes)};
 }
 
-/// The products of one stage alone, complete; `meanwhile` runs beside them. A sum of more columns than `part` holds takes
-/// them one after the other: all at once would not leave registers for the sum.
+/// The products of one stage alone, complete; `meanwhile` runs beside them. A sum of more columns than `part` holds
+/// takes them one after the other: all at once would not leave registers for the sum.
 template <class P, class T, uint32_t Columns, class Meanwhile>
 MOEGEN_DEVICE void multiply_part(const Operands& first, uint32_t stage, float (&part)[Columns / 2],
                                  Meanwhile&& meanwhile) {
@@ -103,7 +103,7 @@ template <class P, class T, class Multiply, class Add>
 MOEGEN_DEVICE void for_slices(const Shared<P, T>& shared, Ring<T>& ring, Multiply&& multiply, Add&& add) {
   if constexpr (T::aligned) {
     bool ready = true;  // the first was waited for when the tile was read
-#pragma unroll 1  // few rounds unrolled, too, cost registers
+#pragma unroll 1        // few rounds unrolled, too, cost registers
     for (uint32_t round = 0; round < P::depth_blocks / T::stages; ++round) {
       for_stages<T::stages>([&](uint32_t stage) {
         if (!ready) mbarrier_wait(shared.full(stage), ring.parity);

@@ -90,8 +90,8 @@ MOEGEN_DEVICE void wait_for_boxes(bool issuer) {
 
 /// Brings a panel of the 16 tokens of this warp on its way: warps need not wait for each other.
 template <class P, class T>
-MOEGEN_DEVICE void send_warp(const TensorArgs& args, const Staging<P, T>& staging, const Tile& tile,
-                             uint32_t warpgroup, uint32_t place, uint32_t column) {
+MOEGEN_DEVICE void send_warp(const TensorArgs& args, const Staging<P, T>& staging, const Tile& tile, uint32_t warpgroup,
+                             uint32_t place, uint32_t column) {
   constexpr uint32_t kWarpRows = kWarpgroupRows / 4;
   static_assert(T::store_rows == 0 || T::store_rows == kWarpRows);
   const uint32_t first = warp_index() % 4 * kWarpRows, token = warpgroup * kWarpgroupRows + first;

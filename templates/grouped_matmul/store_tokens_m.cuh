@@ -34,8 +34,8 @@ MOEGEN_DEVICE void stage_floats(const FinishTokensM<P, T, Custom, N>& finish, co
     finish.values(sum, j, half, pair);
 #pragma unroll
     for (uint32_t k = 0; k < 2; ++k)
-      *reinterpret_cast<float*>(staging.at(warp_index() % 4 * 16 + lane_index() / 4 + 8 * half,
-                                           column + lane_index() % 4 * 2 + k)) = pair[k];
+      *reinterpret_cast<float*>(
+          staging.at(warp_index() % 4 * 16 + lane_index() / 4 + 8 * half, column + lane_index() % 4 * 2 + k)) = pair[k];
   }
 }
 

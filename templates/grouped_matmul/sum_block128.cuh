@@ -2,10 +2,10 @@
 // grouped_matmul, scheme block128: the products of every 128 of K are summed by the tensor cores, multiplied by the
 // scale of the token's block times that of the weights' block, and added to a float sum.
 //
-// The scales come with the stage: `scale_warps` warps of the loading warpgroup write them, having asked for them a while
-// ahead; a warp that waits for each gather takes longer than the tensor cores do. They write the product of a token's
-// and the weights' scale, rounded once (two where gate and up lie in different blocks); but with tokens on M, where the
-// weights of a tile have several, they write them all as they are.
+// The scales come with the stage: `scale_warps` warps of the loading warpgroup write them, having asked for them a
+// while ahead; a warp that waits for each gather takes longer than the tensor cores do. They write the product of a
+// token's and the weights' scale, rounded once (two where gate and up lie in different blocks); but with tokens on M,
+// where the weights of a tile have several, they write them all as they are.
 #pragma once
 
 #include "../core/convert.cuh"
@@ -49,7 +49,7 @@ MOEGEN_DEVICE void add_by_column(const float* factors, const float (&part)[N / 2
 
 /// Scales of the tile's weights in one block of K: of its chunks and, with gate and up apart, of both sides.
 template <class P, class T>
-constexpr uint32_t kWeightScales = T::scale_chunks* P::scales_per_token;
+constexpr uint32_t kWeightScales = T::scale_chunks * P::scales_per_token;
 
 /// Tokens on M: what a thread needs of a stage's scales. Where the weights have one alone, the products for its two
 /// tokens. Where they have more, those of the tokens and of the weights, and each thread multiplies: a few products
@@ -91,8 +91,7 @@ MOEGEN_DEVICE void add_chunk(const StageScales<P, T>& scales, uint32_t begin, co
 
 /// Adds the partial sums of columns from First on.
 template <class P, class T, uint32_t First, uint32_t N, uint32_t Columns>
-MOEGEN_DEVICE void add_by_row(const StageScales<P, T>& scales, const float (&part)[Columns / 2],
-                              float (&sum)[N / 2]) {
+MOEGEN_DEVICE void add_by_row(const StageScales<P, T>& scales, const float (&part)[Columns / 2], float (&sum)[N / 2]) {
 #pragma unroll
   for (uint32_t begin = 0; begin < Columns; begin += N / T::scale_chunks)
     add_chunk<P, T, First, N, Columns>(scales, begin, part, sum);
@@ -151,14 +150,13 @@ struct TileScales {
         (static_cast<uint64_t>(any ? tile.expert : 0) * kRowBlocks + min_of<uint32_t>(row / 128, kRowBlocks - 1)) *
             P::depth_blocks;
   }
-  /// Scales of Count blocks of K from `block` on; 0 where there are none. Those of a row that begins at a multiple of 16
-  /// bytes come four at a time: each access of a warp whose lanes are in different rows takes the shared memory's path
-  /// for 32 cycles, and the tensor cores need most of it.
+  /// Scales of Count blocks of K from `block` on; 0 where there are none. Those of a row that begins at a multiple of
+  /// 16 bytes come four at a time: each access of a warp whose lanes are in different rows takes the shared memory's
+  /// path for 32 cycles, and the tensor cores need most of it.
   template <uint32_t Count>
   MOEGEN_DEVICE void of_token(uint32_t token, uint32_t block, uint64_t stride, bool inside,
                               float (&scale)[Count]) const {
-    constexpr bool kFours =
-        !P::column_scales && sizeof(Scale) == 4 && P::depth_blocks % 4 == 0 && Count == 4;
+    constexpr bool kFours = !P::column_scales && sizeof(Scale) == 4 && P::depth_blocks % 4 == 0 && Count == 4;
     if constexpr (kFours) {
       const bool there = inside && block < P::depth_blocks;
       const Vector16 four = there ? load_constant(a + token * uint64_t{P::depth_blocks} + block) : Vector16{};
@@ -167,8 +165,8 @@ struct TileScales {
     } else {
 #pragma unroll
       for (uint32_t k = 0; k < Count; ++k) {
-        const Scale* from = P::column_scales ? a + (block + k) * stride + token
-                                             : a + token * uint64_t{P::depth_blocks} + block + k;
+        const Scale* from =
+            P::column_scales ? a + (block + k) * stride + token : a + token * uint64_t{P::depth_blocks} + block + k;
         scale[k] = inside && block + k < P::depth_blocks ? to_float(*from) : 0.0f;
       }
     }
@@ -261,8 +259,8 @@ template <class P, class T>
 MOEGEN_DEVICE bool bring_tile(const Args& args, const Shared<P, T>& shared, Ring<T>& ring, TileWalk<P, T>& walk,
                               Tile& tile, ScaleBatch<P, T>& now, uint32_t warp) {
   using Batch = ScaleBatch<P, T>;
-  // The walk through more groups leaves too few registers beside the scales of several chunks.
-  constexpr bool kAhead = P::groups_per_lane == 1 || kWeightScales<P, T> == 1;
+  // The walk through more groups leaves too few registers, but for the tiles of three warpgroups.
+  constexpr bool kAhead = P::groups_per_lane == 1 || T::warpgroups == 3;
   const uint32_t blocks = tile.expert < 0 ? 0 : P::depth_blocks;
   if (blocks == 0) bring_nothing(shared, ring, kEmptySlices<T>);
   bool follows = false;

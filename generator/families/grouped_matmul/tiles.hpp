@@ -22,9 +22,9 @@ struct TilePlan {
   int warpgroups = 2;       ///< that multiply; 64 rows of M each
   int weight_rows = 128;    ///< rows of b in a tile
   int stages = 0;
-  int cluster = 1;       ///< blocks that share their tokens
-  int staging_rows = 0;  ///< rows of c that a warpgroup stages at once
-  int store_rows = 0;    ///< rows of c in a box of tensor stores; 0: no tensor stores
+  int cluster = 1;         ///< blocks that share their tokens
+  int staging_rows = 0;    ///< rows of c that a warpgroup stages at once
+  int store_rows = 0;      ///< rows of c in a box of tensor stores; 0: no tensor stores
   int staging_panels = 0;  ///< of 128 bytes of each row, that a warpgroup stages at once for tensor stores; 0: all
   int scale_warps = 0;
   int raster = 4;      ///< units of columns side by side
@@ -38,9 +38,7 @@ struct TilePlan {
   std::int64_t least_rows = 0;  ///< a group's rows, on average, from which on these tiles are taken
 
   /// Tiles begin at stage 0, and loops over stages are unrolled. (192 tokens on N then spill.)
-  bool aligned(const MatmulProblem& problem) const {
-    return tokens_on_m && problem.depth_blocks() % stages == 0;
-  }
+  bool aligned(const MatmulProblem& problem) const { return tokens_on_m && problem.depth_blocks() % stages == 0; }
   /// Columns of a product with tokens on M: a sum of more is multiplied in two halves.
   int part_columns() const { return weight_rows <= 192 ? weight_rows : weight_rows / 2; }
   /// Parts of the weights that each lie in one block of scales.

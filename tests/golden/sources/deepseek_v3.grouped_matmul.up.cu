@@ -654,6 +654,38 @@ MOEGEN_DEVICE uint32_t pack_pair(float16, float low, float high) { return pack_f
 
 }  // namespace moegen
 
+// ---- core/memory.cuh -------------------------------------------------------------------------------------
+// Global memory: 16-byte accesses.
+
+
+namespace moegen {
+
+/// Loads 16 bytes that nothing writes while the kernel runs. `pointer` is 16-byte aligned.
+MOEGEN_DEVICE Vector16 load_constant(const void* pointer) {
+#ifdef MOEGEN_TARGET_CPU
+  return *static_cast<const Vector16*>(pointer);
+#else
+  Vector16 v;
+  asm("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];"
+      : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+      : "l"(pointer));
+  return v;
+#endif
+}
+
+/// Stores 16 bytes. `pointer` is 16-byte aligned.
+MOEGEN_DEVICE void store(void* pointer, const Vector16& v) {
+#ifdef MOEGEN_TARGET_CPU
+  *static_cast<Vector16*>(pointer) = v;
+#else
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(pointer), "r"(v.word[0]), "r"(v.word[1]),
+               "r"(v.word[2]), "r"(v.word[3])
+               : "memory");
+#endif
+}
+
+}  // namespace moegen
+
 // ---- core/narrow.cuh -------------------------------------------------------------------------------------
 // float <-> floats of 8 bits and fewer, by the hardware's rules: to nearest even, too large to the largest, NaN to the
 // canonical NaN. Where an arch has no instruction for it, the same bits are computed.
@@ -1611,13 +1643,19 @@ MOEGEN_DEVICE Operands next_columns(const Operands& first, uint32_t columns) {
   return {first.a, advance_descriptor(first.b, columns * kSliceBytes)};
 }
 
-/// The products of one stage alone, complete. A sum of more columns than `part` holds takes them one after the other:
-/// all at once would not leave registers for the sum.
-template <class P, class T, uint32_t Columns>
-MOEGEN_DEVICE void multiply_part(const Operands& first, uint32_t stage, float (&part)[Columns / 2]) {
+/// The products of one stage alone, complete; `meanwhile` runs beside them. A sum of more columns than `part` holds
+/// takes them one after the other: all at once would not leave registers for the sum.
+template <class P, class T, uint32_t Columns, class Meanwhile>
+MOEGEN_DEVICE void multiply_part(const Operands& first, uint32_t stage, float (&part)[Columns / 2],
+                                 Meanwhile&& meanwhile) {
   multiply_stage<P, T, Columns>(first, stage, false, part);
+  meanwhile();
   wgmma_wait<0>();
   hold(part);
+}
+template <class P, class T, uint32_t Columns>
+MOEGEN_DEVICE void multiply_part(const Operands& first, uint32_t stage, float (&part)[Columns / 2]) {
+  multiply_part<P, T, Columns>(first, stage, part, [] {});
 }
 
 /// work(0), work(1), ...: what a pragma unrolls in one kernel it leaves as a loop in another.
@@ -1634,7 +1672,7 @@ template <class P, class T, class Multiply, class Add>
 MOEGEN_DEVICE void for_slices(const Shared<P, T>& shared, Ring<T>& ring, Multiply&& multiply, Add&& add) {
   if constexpr (T::aligned) {
     bool ready = true;  // the first was waited for when the tile was read
-#pragma unroll 1  // few rounds unrolled, too, cost registers
+#pragma unroll 1        // few rounds unrolled, too, cost registers
     for (uint32_t round = 0; round < P::depth_blocks / T::stages; ++round) {
       for_stages<T::stages>([&](uint32_t stage) {
         if (!ready) mbarrier_wait(shared.full(stage), ring.parity);
@@ -1662,10 +1700,10 @@ MOEGEN_DEVICE void for_slices(const Shared<P, T>& shared, Ring<T>& ring, Multipl
 // grouped_matmul, scheme block128: the products of every 128 of K are summed by the tensor cores, multiplied by the
 // scale of the token's block times that of the weights' block, and added to a float sum.
 //
-// The scales come with the stage: `scale_warps` warps of the loading warpgroup write them, having asked for them a while
-// ahead; a warp that waits for each gather takes longer than the tensor cores do. They write the product of a token's
-// and the weights' scale, rounded once (two where gate and up lie in different blocks); but with tokens on M, where the
-// weights of a tile have several, they write them all as they are.
+// The scales come with the stage: `scale_warps` warps of the loading warpgroup write them, having asked for them a
+// while ahead; a warp that waits for each gather takes longer than the tensor cores do. They write the product of a
+// token's and the weights' scale, rounded once (two where gate and up lie in different blocks); but with tokens on M,
+// where the weights of a tile have several, they write them all as they are.
 
 
 namespace moegen::grouped_matmul {
@@ -1703,7 +1741,7 @@ MOEGEN_DEVICE void add_by_column(const float* factors, const float (&part)[N / 2
 
 /// Scales of the tile's weights in one block of K: of its chunks and, with gate and up apart, of both sides.
 template <class P, class T>
-constexpr uint32_t kWeightScales = T::scale_chunks* P::scales_per_token;
+constexpr uint32_t kWeightScales = T::scale_chunks * P::scales_per_token;
 
 /// Tokens on M: what a thread needs of a stage's scales. Where the weights have one alone, the products for its two
 /// tokens. Where they have more, those of the tokens and of the weights, and each thread multiplies: a few products
@@ -1712,12 +1750,10 @@ template <class P, class T>
 struct StageScales {
   enum : bool { kApart = kWeightScales<P, T> > 1 };
   float token[2], weights[kWeightScales<P, T>];
-  MOEGEN_DEVICE void load_tokens(const float* scales, uint32_t warpgroup) {
+  MOEGEN_DEVICE void load(const float* scales, uint32_t warpgroup) {
     const uint32_t row = warpgroup * kWarpgroupRows + warp_index() % 4 * 16 + lane_index() / 4;
 #pragma unroll
     for (uint32_t i = 0; i < 2; ++i) token[i] = scales[row + 8 * i];
-  }
-  MOEGEN_DEVICE void load_weights(const float* scales) {
     if constexpr (kApart) {
 #pragma unroll
       for (uint32_t i = 0; i < kWeightScales<P, T>; ++i) weights[i] = scales[T::max_tokens + i];
@@ -1747,8 +1783,7 @@ MOEGEN_DEVICE void add_chunk(const StageScales<P, T>& scales, uint32_t begin, co
 
 /// Adds the partial sums of columns from First on.
 template <class P, class T, uint32_t First, uint32_t N, uint32_t Columns>
-MOEGEN_DEVICE void add_by_row(const StageScales<P, T>& scales, const float (&part)[Columns / 2],
-                              float (&sum)[N / 2]) {
+MOEGEN_DEVICE void add_by_row(const StageScales<P, T>& scales, const float (&part)[Columns / 2], float (&sum)[N / 2]) {
 #pragma unroll
   for (uint32_t begin = 0; begin < Columns; begin += N / T::scale_chunks)
     add_chunk<P, T, First, N, Columns>(scales, begin, part, sum);
@@ -1762,10 +1797,10 @@ MOEGEN_DEVICE void sum_tile(const Shared<P, T>& shared, Ring<T>& ring, uint32_t 
   clear(part);
   StageScales<P, T> scales;
   const auto multiply = [&](uint32_t stage) {
-    if constexpr (T::tokens_on_m) scales.load_tokens(shared.scales(stage), warpgroup);
-    multiply_part<P, T, kColumns>(first, stage, part);
+    multiply_part<P, T, kColumns>(first, stage, part, [&] {
+      if constexpr (T::tokens_on_m) scales.load(shared.scales(stage), warpgroup);
+    });
     if constexpr (T::tokens_on_m) {
-      scales.load_weights(shared.scales(stage));  // before the products it costs spills
       if constexpr (kColumns < N) {
         add_by_row<P, T, 0, N, kColumns>(scales, part, sum);
         multiply_part<P, T, kColumns>(next_columns(first, kColumns), stage, part);
@@ -1807,8 +1842,26 @@ struct TileScales {
         (static_cast<uint64_t>(any ? tile.expert : 0) * kRowBlocks + min_of<uint32_t>(row / 128, kRowBlocks - 1)) *
             P::depth_blocks;
   }
-  MOEGEN_DEVICE float of_token(uint32_t token, uint32_t block, uint64_t stride) const {
-    return to_float(P::column_scales ? a[block * stride + token] : a[token * uint64_t{P::depth_blocks} + block]);
+  /// Scales of Count blocks of K from `block` on; 0 where there are none. Those of a row that begins at a multiple of
+  /// 16 bytes come four at a time: each access of a warp whose lanes are in different rows takes the shared memory's
+  /// path for 32 cycles, and the tensor cores need most of it.
+  template <uint32_t Count>
+  MOEGEN_DEVICE void of_token(uint32_t token, uint32_t block, uint64_t stride, bool inside,
+                              float (&scale)[Count]) const {
+    constexpr bool kFours = !P::column_scales && sizeof(Scale) == 4 && P::depth_blocks % 4 == 0 && Count == 4;
+    if constexpr (kFours) {
+      const bool there = inside && block < P::depth_blocks;
+      const Vector16 four = there ? load_constant(a + token * uint64_t{P::depth_blocks} + block) : Vector16{};
+#pragma unroll
+      for (uint32_t k = 0; k < Count; ++k) scale[k] = bits_float(four.word[k]);
+    } else {
+#pragma unroll
+      for (uint32_t k = 0; k < Count; ++k) {
+        const Scale* from =
+            P::column_scales ? a + (block + k) * stride + token : a + token * uint64_t{P::depth_blocks} + block + k;
+        scale[k] = inside && block + k < P::depth_blocks ? to_float(*from) : 0.0f;
+      }
+    }
   }
 };
 
@@ -1817,7 +1870,7 @@ struct TileScales {
 template <class P, class T>
 struct ScaleBatch {
   enum : uint32_t {
-    kBlocks = P::groups_per_lane > 1 ? 2 : 4,  // the walk through many groups leaves fewer registers
+    kBlocks = 4,
     kTokens = ceil_div<uint32_t>(T::max_tokens, kWarpSize* T::scale_warps),
   };
   float token[kTokens][kBlocks], weight;
@@ -1827,15 +1880,10 @@ struct ScaleBatch {
 
   MOEGEN_DEVICE void load(const Args& args, const Tile& tile, uint32_t warp, uint32_t first) {
     const TileScales<P, T> from(args, tile, place());
-    const uint64_t stride = static_cast<uint64_t>(args.a_scales_stride);
 #pragma unroll
-    for (uint32_t k = 0; k < kBlocks; ++k) {
-      const bool inside = from.any && first + k < P::depth_blocks;
-#pragma unroll
-      for (uint32_t i = 0; i < kTokens; ++i) {
-        const uint32_t row = token_of(warp, i);
-        token[i][k] = inside && row < tile.rows ? from.of_token(row, first + k, stride) : 0.0f;
-      }
+    for (uint32_t i = 0; i < kTokens; ++i) {
+      const uint32_t row = token_of(warp, i);
+      from.of_token(row, first, static_cast<uint64_t>(args.a_scales_stride), from.any && row < tile.rows, token[i]);
     }
     const uint32_t mine = first + lane_index() % kBlocks;
     weight = from.any && mine < P::depth_blocks ? to_float(from.b[mine]) : 0.0f;
@@ -1903,6 +1951,8 @@ template <class P, class T>
 MOEGEN_DEVICE bool bring_tile(const Args& args, const Shared<P, T>& shared, Ring<T>& ring, TileWalk<P, T>& walk,
                               Tile& tile, ScaleBatch<P, T>& now, uint32_t warp) {
   using Batch = ScaleBatch<P, T>;
+  // The walk through more groups leaves too few registers, but for the tiles of three warpgroups.
+  constexpr bool kAhead = P::groups_per_lane == 1 || T::warpgroups == 3;
   const uint32_t blocks = tile.expert < 0 ? 0 : P::depth_blocks;
   if (blocks == 0) bring_nothing(shared, ring, kEmptySlices<T>);
   bool follows = false;
@@ -1910,15 +1960,19 @@ MOEGEN_DEVICE bool bring_tile(const Args& args, const Shared<P, T>& shared, Ring
 #pragma unroll 1
   do {
     const bool last = first + Batch::kBlocks >= blocks;
-    if (last) follows = walk.next(tile);
+    if (kAhead && last) follows = walk.next(tile);
     Batch later;
-    if (!last || follows) later.load(args, tile, warp, last ? 0 : first + Batch::kBlocks);
+    if (!last || (kAhead && follows)) later.load(args, tile, warp, last ? 0 : first + Batch::kBlocks);
 #pragma unroll
     for (uint32_t k = 0; k < Batch::kBlocks; ++k)
       if (first + k < blocks) bring_stage(shared, ring, now, warp, k);
     now = later;
     first += Batch::kBlocks;
   } while (first < blocks);
+  if constexpr (!kAhead) {
+    follows = walk.next(tile);
+    if (follows) now.load(args, tile, warp, 0);
+  }
   return follows;
 }
 
@@ -2103,38 +2157,6 @@ MOEGEN_DEVICE void named_arrive(uint32_t number, uint32_t threads) {
   cpu::block_arrive(number, threads);
 #else
   asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
-#endif
-}
-
-}  // namespace moegen
-
-// ---- core/memory.cuh -------------------------------------------------------------------------------------
-// Global memory: 16-byte accesses.
-
-
-namespace moegen {
-
-/// Loads 16 bytes that nothing writes while the kernel runs. `pointer` is 16-byte aligned.
-MOEGEN_DEVICE Vector16 load_constant(const void* pointer) {
-#ifdef MOEGEN_TARGET_CPU
-  return *static_cast<const Vector16*>(pointer);
-#else
-  Vector16 v;
-  asm("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];"
-      : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
-      : "l"(pointer));
-  return v;
-#endif
-}
-
-/// Stores 16 bytes. `pointer` is 16-byte aligned.
-MOEGEN_DEVICE void store(void* pointer, const Vector16& v) {
-#ifdef MOEGEN_TARGET_CPU
-  *static_cast<Vector16*>(pointer) = v;
-#else
-  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(pointer), "r"(v.word[0]), "r"(v.word[1]),
-               "r"(v.word[2]), "r"(v.word[3])
-               : "memory");
 #endif
 }
 
@@ -2844,8 +2866,8 @@ MOEGEN_DEVICE void wait_for_boxes(bool issuer) {
 
 /// Brings a panel of the 16 tokens of this warp on its way: warps need not wait for each other.
 template <class P, class T>
-MOEGEN_DEVICE void send_warp(const TensorArgs& args, const Staging<P, T>& staging, const Tile& tile,
-                             uint32_t warpgroup, uint32_t place, uint32_t column) {
+MOEGEN_DEVICE void send_warp(const TensorArgs& args, const Staging<P, T>& staging, const Tile& tile, uint32_t warpgroup,
+                             uint32_t place, uint32_t column) {
   constexpr uint32_t kWarpRows = kWarpgroupRows / 4;
   static_assert(T::store_rows == 0 || T::store_rows == kWarpRows);
   const uint32_t first = warp_index() % 4 * kWarpRows, token = warpgroup * kWarpgroupRows + first;

@@ -1052,13 +1052,19 @@ MOEGEN_DEVICE Operands next_columns(const Operands& first, uint32_t columns) {
   return {first.a, advance_descriptor(first.b, columns * kSliceBytes)};
 }
 
-/// The products of one stage alone, complete. A sum of more columns than `part` holds takes them one after the other:
-/// all at once would not leave registers for the sum.
-template <class P, class T, uint32_t Columns>
-MOEGEN_DEVICE void multiply_part(const Operands& first, uint32_t stage, float (&part)[Columns / 2]) {
+/// The products of one stage alone, complete; `meanwhile` runs beside them. A sum of more columns than `part` holds
+/// takes them one after the other: all at once would not leave registers for the sum.
+template <class P, class T, uint32_t Columns, class Meanwhile>
+MOEGEN_DEVICE void multiply_part(const Operands& first, uint32_t stage, float (&part)[Columns / 2],
+                                 Meanwhile&& meanwhile) {
   multiply_stage<P, T, Columns>(first, stage, false, part);
+  meanwhile();
   wgmma_wait<0>();
   hold(part);
+}
+template <class P, class T, uint32_t Columns>
+MOEGEN_DEVICE void multiply_part(const Operands& first, uint32_t stage, float (&part)[Columns / 2]) {
+  multiply_part<P, T, Columns>(first, stage, part, [] {});
 }
 
 /// work(0), work(1), ...: what a pragma unrolls in one kernel it leaves as a loop in another.
@@ -1075,7 +1081,7 @@ template <class P, class T, class Multiply, class Add>
 MOEGEN_DEVICE void for_slices(const Shared<P, T>& shared, Ring<T>& ring, Multiply&& multiply, Add&& add) {
   if constexpr (T::aligned) {
     bool ready = true;  // the first was waited for when the tile was read
-#pragma unroll 1  // few rounds unrolled, too, cost registers
+#pragma unroll 1        // few rounds unrolled, too, cost registers
     for (uint32_t round = 0; round < P::depth_blocks / T::stages; ++round) {
       for_stages<T::stages>([&](uint32_t stage) {
         if (!ready) mbarrier_wait(shared.full(stage), ring.parity);
@@ -1716,8 +1722,8 @@ MOEGEN_DEVICE void wait_for_boxes(bool issuer) {
 
 /// Brings a panel of the 16 tokens of this warp on its way: warps need not wait for each other.
 template <class P, class T>
-MOEGEN_DEVICE void send_warp(const TensorArgs& args, const Staging<P, T>& staging, const Tile& tile,
-                             uint32_t warpgroup, uint32_t place, uint32_t column) {
+MOEGEN_DEVICE void send_warp(const TensorArgs& args, const Staging<P, T>& staging, const Tile& tile, uint32_t warpgroup,
+                             uint32_t place, uint32_t column) {
   constexpr uint32_t kWarpRows = kWarpgroupRows / 4;
   static_assert(T::store_rows == 0 || T::store_rows == kWarpRows);
   const uint32_t first = warp_index() % 4 * kWarpRows, token = warpgroup * kWarpgroupRows + first;
