@@ -92,14 +92,20 @@ std::string spell_params(const Plan& plan) {
   return out + "};\n";
 }
 
+// Blocks whose registers a multiprocessor must be able to hold: the plan's min_blocks, where it has one.
+std::int64_t min_blocks(const Plan& plan) {
+  const auto found = std::ranges::find(plan.decisions, "min_blocks", &Decision::name);
+  return found == plan.decisions.end() ? 1 : std::get<std::int64_t>(found->value);
+}
+
 std::string spell_entry(const Family& family, const Plan& plan, const EntryPlan& entry) {
   return fmt::format(
-      "extern \"C\" __global__ void __launch_bounds__({}, 1)\n"
+      "extern \"C\" __global__ void __launch_bounds__({}, {})\n"
       "{}(const __grid_constant__ moegen::{}::{} args) {{\n"
       "  using namespace moegen;\n"
       "  {}(args);\n"
       "}}\n",
-      entry.threads, entry.name, family.name, plan.parameter, family.entry_template(entry));
+      entry.threads, min_blocks(plan), entry.name, family.name, plan.parameter, family.entry_template(entry));
 }
 
 // A config's name as it may stand in a comment: no line end can leave the comment.

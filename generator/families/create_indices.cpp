@@ -28,7 +28,8 @@ constexpr std::int64_t kWorkspaceHeadWords = 16;
 
 enum Constant {
   kGroups,
-  kHasClusters,
+  kFewEntry,      // -1: none
+  kClusterEntry,  // kGrid: none
   kBlockPairs,
   kMostPairsPerBlock,
   kGridPairsPerBlock,
@@ -37,26 +38,37 @@ enum Constant {
   kScalesOffset,
 };
 
-// Entries of the plan: the grid always, the cluster where the arch has them. A single block may be either.
-enum Entry { kGrid = 0, kCluster = 1 };
+// The first entry of the plan, which is always there. A single block may be launched as a grid or as a cluster.
+constexpr int kGrid = 0;
 
-// Pairs that a block takes before another joins: one step of each of 32 warps (docs/kernels.md). A block that has all
-// pairs to itself stages its rows; with padding there may be more rows than that.
+// Threads of the entry for few pairs: it writes the tables of most models in one step.
+constexpr int kFewThreads = 256;
+
+// Pairs that a block takes before another joins: one step of each of 32 warps (docs/kernels.md).
 constexpr std::int64_t kPairsPerBlock = 1024;
 
-std::int64_t staged_rows(bool padded) { return padded ? 0 : kPairsPerBlock; }
+// What every launch of the kernel has in common.
+struct BlockShape {
+  int warps;
+  std::int64_t staged_rows;
+  std::int64_t shared_bytes;
+};
 
 // The kernel's Shared<P>: a row of counters for each warp, a row of totals for each block of a cluster, the table of
-// bases, two more tables with padding, the partial sums of the scan, and the staged rows.
-std::int64_t shared_bytes(std::int64_t warps, std::int64_t groups, bool padded, const Arch& arch) {
+// bases, two more tables with padding, the partial sums of the scan; staged pairs with their rows, and their table.
+std::int64_t shared_bytes(std::int64_t warps, std::int64_t staged, std::int64_t groups, bool padded, const Arch& arch) {
   const std::int64_t rows = warps + arch.max_cluster + 1 + (padded ? 2 : 0);
-  return 4 * (rows * groups + 4 * kWarpSize + staged_rows(padded));
+  return 4 * (rows * groups + 5 * kWarpSize + (staged > 0 ? groups + 2 * staged : 0));
 }
 
-// The most warps whose private counters fit: more warps hide more latency, and 32 are a whole block.
-int choose_warps(std::int64_t groups, bool padded, const Arch& arch) {
+// The most warps whose private counters fit: more warps hide more latency, and 32 are a whole block. Then the most
+// pairs that a block can stage beside them.
+BlockShape choose_block(std::int64_t groups, bool padded, const Arch& arch) {
   for (int warps : {32, 16, 8, 4})
-    if (shared_bytes(warps, groups, padded, arch) <= arch.max_shared_bytes) return warps;
+    for (std::int64_t staged : {4 * kPairsPerBlock, 2 * kPairsPerBlock, kPairsPerBlock, std::int64_t{0}}) {
+      const std::int64_t bytes = shared_bytes(warps, staged, groups, padded, arch);
+      if (bytes <= arch.max_shared_bytes) return {warps, staged, bytes};
+    }
   throw Error(ErrorCode::internal, fmt::format("create_indices: no block holds {} groups on {}", groups, arch.name));
 }
 
@@ -78,33 +90,41 @@ std::string warps_reason(int warps, const Arch& arch) {
   return fmt::format("as many private counter arrays as fit in the {} bytes of {}", arch.max_shared_bytes, arch.name);
 }
 
-// What every launch of the kernel has in common.
-struct BlockShape {
-  int warps;
-  std::int64_t shared_bytes;
-};
-
 BlockShape add_shape(PlanBuilder& plan, const ConfigFields& fields, const Arch& arch) {
   const std::int64_t groups = num_groups(fields);
   const bool padded = fields.indices.pad_rows_to > 1;
-  const int warps = choose_warps(groups, padded, arch);
-  const std::int64_t threads = std::int64_t{warps} * kWarpSize;
-  const std::int64_t bytes = shared_bytes(warps, groups, padded, arch);
+  const BlockShape shape = choose_block(groups, padded, arch);
+  const std::int64_t threads = std::int64_t{shape.warps} * kWarpSize;
   plan.derived("num_groups", groups, "local experts and shared slots");
   plan.derived("group_bits", static_cast<std::int64_t>(std::bit_width(static_cast<std::uint64_t>(groups))),
                "bits that tell the groups and the absence of one apart");
-  plan.derived("num_warps", std::int64_t{warps}, warps_reason(warps, arch));
+  plan.derived("num_warps", std::int64_t{shape.warps}, warps_reason(shape.warps, arch));
   plan.derived("num_threads", threads, "32 a warp");
   plan.derived("max_cluster", std::int64_t{arch.max_cluster}, "the arch's largest cluster");
   plan.derived("groups_per_thread", (groups + threads - 1) / threads, "the scan over groups covers all of them");
-  plan.derived("staged_rows", staged_rows(padded),
-               padded ? "padding may need more rows than a block has pairs" : "rows of a block that has all pairs");
-  plan.derived("shared_bytes", bytes, "counters of each warp and the tables of a block");
-  return {warps, bytes};
+  plan.derived("staged_rows", shape.staged_rows, "pairs that a block gathers by group before it writes them");
+  plan.derived("shared_bytes", shape.shared_bytes, "counters of each warp, the tables of a block, staged pairs");
+  return shape;
+}
+
+// True if the entry for few pairs does what the config asks for.
+bool has_few(const ConfigFields& fields) {
+  return fields.indices.pad_rows_to == 1 && fields.indices.experts == IndexedExperts::active &&
+         !fields.indices.scales_offset;
+}
+
+// True if two blocks' registers fit a multiprocessor. Options and wide ids would spill.
+bool fits_beside(const ConfigFields& fields, const BlockShape& shape, const Arch& arch) {
+  const int threads = shape.warps * kWarpSize;
+  return has_few(fields) && bits(fields.indices.ids) <= 32 && num_groups(fields) <= threads &&
+         2 * threads <= arch.max_threads_per_sm;
 }
 
 // Where one team of blocks takes over from another; measured on an H200 with 256 experts (docs/kernels.md).
-void add_teams(PlanBuilder& plan, const Arch& arch) {
+void add_teams(PlanBuilder& plan, const ConfigFields& fields, const BlockShape& shape, const Arch& arch) {
+  plan.host("min_blocks", std::int64_t{fits_beside(fields, shape, arch) ? 2 : 1},
+            "registers leave room for the blocks of a launch that comes early, but where options need them");
+  plan.derived("few_threads", std::int64_t{kFewThreads}, "threads of the entry for one warp of pairs");
   plan.host("clusters", arch.clusters,
             arch.clusters ? "blocks exchange counts in distributed shared memory" : "no clusters on this arch");
   plan.host("pairs_per_block", kPairsPerBlock, "one step of every warp: then a cluster's barrier repays itself");
@@ -115,6 +135,15 @@ void add_teams(PlanBuilder& plan, const Arch& arch) {
 
 // All blocks of a team must be resident: a cluster is by nature, a grid by cooperative launch, which may not share the
 // chip with the tail of its predecessor.
+EntryPlan make_few_entry(const Arch& arch) {
+  EntryPlan entry;
+  entry.name = "moegen_create_indices_few";
+  entry.variant = "few";
+  entry.threads = kFewThreads;
+  entry.dependent_launch = arch.dependent_launch;
+  return entry;
+}
+
 EntryPlan make_entry(std::string_view team, const Arch& arch, const BlockShape& shape) {
   EntryPlan entry;
   entry.name = "moegen_create_indices";
@@ -133,20 +162,37 @@ Plan plan(const Config& config, std::string_view kernel, const Arch& arch) {
   PlanBuilder builder(config, kernel, arch);
   add_fields(builder, config.fields());
   const BlockShape shape = add_shape(builder, config.fields(), arch);
-  add_teams(builder, arch);
+  add_teams(builder, config.fields(), shape, arch);
   builder.entry(make_entry("grid", arch, shape));
   if (arch.clusters) builder.entry(make_entry("cluster", arch, shape));
+  if (has_few(config.fields())) builder.entry(make_few_entry(arch));
   return std::move(builder).finish<Args>(kLaunchAbi);
 }
 
-std::vector<std::string_view> templates(const Plan&) { return {"create_indices/kernel.cuh"}; }
+std::vector<std::string_view> templates(const Plan& plan) {
+  std::vector<std::string_view> paths;
+  for (const EntryPlan& entry : plan.entries) {
+    const std::string_view path = entry.variant == "few" ? "create_indices/few.cuh" : "create_indices/kernel.cuh";
+    if (std::ranges::find(paths, path) == paths.end()) paths.push_back(path);
+  }
+  return paths;
+}
 
-std::string_view entry_template(const EntryPlan&) { return "create_indices::run<Params>"; }
+std::string_view entry_template(const EntryPlan& entry) {
+  return entry.variant == "few" ? "create_indices::run_few<Params>" : "create_indices::run<Params>";
+}
+
+std::int64_t index_of(const Plan& plan, std::string_view variant, std::int64_t otherwise) {
+  for (std::size_t i = 0; i < plan.entries.size(); ++i)
+    if (plan.entries[i].variant == variant) return static_cast<std::int64_t>(i);
+  return otherwise;
+}
 
 LaunchConstants constants(const Plan& plan) {
   LaunchConstants values{};
   values[kGroups] = plan.integer("num_groups");
-  values[kHasClusters] = plan.boolean("clusters") ? 1 : 0;
+  values[kFewEntry] = index_of(plan, "few", -1);
+  values[kClusterEntry] = index_of(plan, "cluster", kGrid);
   values[kBlockPairs] = plan.integer("pairs_per_block");
   values[kMostPairsPerBlock] = plan.integer("most_pairs_per_block");
   values[kGridPairsPerBlock] = plan.integer("grid_pairs_per_block");
@@ -171,10 +217,11 @@ std::uint32_t grid_blocks(std::int64_t num_pairs, const LaunchConstants& values,
 
 Launch launch(const LaunchConstants& values, const LaunchDevice& device, const void* raw) noexcept {
   const std::int64_t num_pairs = static_cast<const Args*>(raw)->num_pairs;
+  if (num_pairs <= kWarpSize && values[kFewEntry] >= 0) return {static_cast<int>(values[kFewEntry]), 1, 1};
   if (num_pairs > device.max_cluster * values[kMostPairsPerBlock])
     return {kGrid, grid_blocks(num_pairs, values, device), 1};
   const std::uint32_t blocks = cluster_blocks(num_pairs, values[kBlockPairs], device);
-  return {values[kHasClusters] != 0 ? kCluster : kGrid, blocks, blocks};
+  return {static_cast<int>(values[kClusterEntry]), blocks, blocks};
 }
 
 std::int64_t workspace_bytes(const LaunchConstants& values, const LaunchDevice& device, const void* args) noexcept {
@@ -234,6 +281,7 @@ const Family kCreateIndicesFamily = {
     .launch = launch,
     .check = check,
     .workspace_bytes = workspace_bytes,
+    .entries_apart = true,
 };
 
 }  // namespace moegen

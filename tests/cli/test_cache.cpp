@@ -20,7 +20,7 @@ struct FilledFolder : BuildFolder {
 
   /// Two kernels that compile quickly: what the cache does with an entry is the same for all.
   nlohmann::json build(std::vector<std::string> more = {}) const {
-    std::vector<std::string> args = {"build", config, "--kernel", "create_indices,finalize"};
+    std::vector<std::string> args = {"build", config, "--kernel", "activation,finalize"};
     args.insert(args.end(), more.begin(), more.end());
     return json(args);
   }
@@ -87,7 +87,7 @@ TEST_CASE("ls shows what is there") {
     CHECK(entry["bad"].is_null());
   }
   const std::string text = folder.run({"cache", "ls"}).out;
-  CHECK(text.find("create_indices  sm_90a  cuda    nvrtc-") != std::string::npos);
+  CHECK(text.find("activation  sm_90a  cuda    nvrtc-") != std::string::npos);
 }
 
 TEST_CASE("verify finds a flipped byte, and the next build repairs it") {
@@ -120,8 +120,7 @@ TEST_CASE("gc keeps to a size") {
 TEST_CASE("explain shows where a key is found") {
   const FilledFolder folder;
   const json built = folder.build()["kernels"];
-  const json explained =
-      folder.json({"cache", "explain", folder.config, "--kernel", "create_indices,finalize"})["kernels"];
+  const json explained = folder.json({"cache", "explain", folder.config, "--kernel", "activation,finalize"})["kernels"];
   REQUIRE(explained.size() == built.size());
   for (std::size_t i = 0; i < built.size(); ++i) {
     CHECK(explained[i]["kernel"] == built[i]["kernel"]);

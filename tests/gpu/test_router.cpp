@@ -5,10 +5,13 @@
 #include <doctest/doctest.h>
 
 #include <moegen/args/router.h>
+#include <moegen/arch.hpp>
 #include <moegen/engine.hpp>
 #include <moegen/error.hpp>
 
+#include "cuda/device.hpp"
 #include "gpu/device_test.hpp"
+#include "support/build_ahead.hpp"
 #include "support/router_run.hpp"
 #include "support/router_table.hpp"
 
@@ -27,6 +30,9 @@ TEST_CASE("router keeps its rules on every pair of options") {
   Engine engine = test::memory_engine();
   const test::RouterTable table({0, 1, 31, 33, 4097});
   REQUIRE(table.size() >= 150);
+  const cuda::DeviceInfo device = cuda::device_info(0);
+  const Arch& arch = *arch_for_device(device.major, device.minor);
+  test::build_ahead(engine, table.size(), [&](std::size_t i) { return make_plan(table.config(i), "router", arch); });
   for (std::size_t i = 0; i < table.size(); ++i) {
     const Config config = table.config(i);
     CAPTURE(config.to_json());

@@ -23,7 +23,7 @@ struct Bug {
   std::string_view name, file, right, wrong;
 };
 
-constexpr std::array<Bug, 7> kIndicesBugs = {{
+constexpr std::array<Bug, 9> kIndicesBugs = {{
     {"ranks count the lane itself", "create_indices/kernel.cuh",
      "popcount(step.peers & lanes_below());\n  const bool kept",
      "popcount(step.peers & (lanes_below() * 2 + 1));\n  const bool kept"},
@@ -31,29 +31,30 @@ constexpr std::array<Bug, 7> kIndicesBugs = {{
      "if (kept && rank == 0) counts[step.group] += popcount(step.peers);", ""},
     {"blocks of a team ignore those before them", "create_indices/kernel.cuh",
      "before += block < block_index() ? count : 0;", "before += 0;"},
-    {"the tail stays unwritten", "create_indices/kernel.cuh", "  fill_unused<P>(args, shared, rows);\n", ""},
-    {"an id one past the end is kept", "create_indices/kernel.cuh",
+    {"the tail stays unwritten", "create_indices/kernel.cuh", "  fill_unused<P>(args, shared, all.rows);\n", ""},
+    {"an id one past the end is kept", "create_indices/ids.cuh",
      "if (local < static_cast<Unsigned>(P::num_local_experts))",
      "if (local <= static_cast<Unsigned>(P::num_local_experts))"},
     {"the largest count is one warp's", "create_indices/kernel.cuh", "lane_index() < P::num_warps ? shared.partial[3 *",
      "lane_index() < 1 ? shared.partial[3 *"},
     {"a write past the end", "create_indices/kernel.cuh", "row < capacity; row += warps",
      "row <= capacity; row += warps"},
+    {"staged pairs lose their rows", "create_indices/kernel.cuh",
+     "[has_all_rows<P>() ? i : shared.staged_row[i]] =", "[i] ="},
+    {"few pairs: higher groups come first", "create_indices/few.cuh", "standing.same & ~votes;",
+     "standing.same & votes;"},
 }};
 
 constexpr std::array<Bug, 5> kFinalizeBugs = {{
     {"a dropped row is read", "finalize/kernel.cuh", "    if (source[i].row != kNone) {\n",
      "    if (source[i].row != kNone || source[i].weight != source[i].weight) {\n"},
     {"weights of the next token", "finalize/kernel.cuh", "args.weights)[pair]", "args.weights)[pair ^ 1]"},
-    {"32-bit offsets", "finalize/kernel.cuh",
-     "(row * P::hidden + column) * sizeof(T);\n  Packed<P, T> packed;\n#pragma unroll\n  for (uint32_t i = 0; i < "
-     "Packed<P, T>::kPieces; ++i) packed.piece[i] = load",
-     "static_cast<uint32_t>((row * P::hidden + column) * sizeof(T));\n  Packed<P, T> packed;\n#pragma unroll\n  for "
-     "(uint32_t i = 0; i < Packed<P, T>::kPieces; ++i) packed.piece[i] = load"},
-    {"halves of a word swapped", "finalize/kernel.cuh", "index % 2 == 0 ? word & 0xFFFFu",
+    {"32-bit offsets", "finalize/kernel.cuh", "load_elements<T, P::vector>(base, row * P::hidden + column)",
+     "load_elements<T, P::vector>(base, static_cast<uint32_t>((row * P::hidden + column) * sizeof(T)) / sizeof(T))"},
+    {"halves of a word swapped", "core/elements.cuh", "index % 2 == 0 ? word & 0xFFFFu",
      "index % 2 != 0 ? word & 0xFFFFu"},
-    {"sum rounded in between", "finalize/kernel.cuh", "sum.value[i] += scale * element<P, T>(packed, i);",
-     "sum.value[i] = bits_float(float_bits(sum.value[i] + scale * element<P, T>(packed, i)) & 0xFFFFF000u);"},
+    {"sum rounded in between", "finalize/kernel.cuh", "sum.value[i] += scale * packed[i];",
+     "sum.value[i] = bits_float(float_bits(sum.value[i] + scale * packed[i]) & 0xFFFFF000u);"},
 }};
 
 constexpr std::string_view kConfig = R"({"moegen": 1, "name": "seeded", "hidden": 2048, "intermediate": 64,
@@ -80,9 +81,9 @@ constexpr std::string_view kRouterConfig = R"({"moegen": 1, "name": "seeded", "h
     "num_experts": 200, "top_k": 6, "router": {"scoring": "sigmoid", "bias": "float32", "num_groups": 8,
     "top_groups": 3}})";
 
-// Here a bias of -infinity leaves fewer experts than slots: fillers that have a score.
+// Here all experts have a slot, also those whose bias is -infinity: fillers that have a score.
 constexpr std::string_view kFewExpertsConfig = R"({"moegen": 1, "name": "seeded-few", "hidden": 64, "intermediate": 64,
-    "num_experts": 9, "top_k": 8, "router": {"scoring": "sigmoid", "bias": "float32"}})";
+    "num_experts": 24, "top_k": 24, "router": {"scoring": "sigmoid", "bias": "float32"}})";
 
 Engine seeded_engine(const std::filesystem::path& directory) {
   EngineOptions options = EngineOptions::from_environment();

@@ -19,9 +19,10 @@
 
 namespace moegen::test {
 
+/// Padded, so that create_indices is one text.
 inline Config small_config() {
   return Config::from_json(R"({"moegen": 1, "name": "unit", "hidden": 2048, "intermediate": 768, "num_experts": 128,
-                              "top_k": 8, "router": {"scoring": "softmax"}})");
+                              "top_k": 8, "router": {"scoring": "softmax"}, "indices": {"pad_rows_to": 16}})");
 }
 
 inline Plan small_plan(const char* kernel = "create_indices", const char* arch = "sm_90a") {

@@ -112,7 +112,8 @@ TEST_CASE_FIXTURE(EngineFixture, "kernels of one config and of two stay apart") 
   Engine engine(options());
   const Config config = small_config();
   const Config other = Config::from_json(R"({"moegen": 1, "name": "other", "hidden": 1024, "intermediate": 512,
-                                            "num_experts": 64, "top_k": 4, "router": {"scoring": "sigmoid"}})");
+                                            "num_experts": 64, "top_k": 4, "router": {"scoring": "sigmoid"},
+                                            "indices": {"pad_rows_to": 16}})");
   CHECK(engine.get(config, "create_indices").plan().config_name == "unit");
   CHECK(engine.get(other, "create_indices").plan().config_name == "other");
   fake::cuda().args_bytes = 152;

@@ -86,7 +86,7 @@ TEST_CASE("shared memory stays within every arch, for every number of experts") 
         const Plan plan = make_plan(config, "create_indices", arch);
         for (const EntryPlan& entry : plan.entries) {
           CHECK(entry.dynamic_shared_bytes <= arch.max_shared_bytes);
-          CHECK(entry.threads * plan.integer("groups_per_thread") >= experts);
+          CHECK((entry.variant == "few" || entry.threads * plan.integer("groups_per_thread") >= experts));
         }
       }
 }
@@ -100,19 +100,38 @@ TEST_CASE("create_indices picks its team from the number of pairs and the device
     const create_indices::Args args = indices_args(pairs);
     return family.launch(constants, device, &args);
   };
+  const auto variant = [&](std::int64_t pairs, const LaunchDevice& device) {
+    return plan.entries[static_cast<std::size_t>(launch(pairs, device).entry)].variant;
+  };
   CHECK(launch(0, hopper).grid == 1);
+  for (const LaunchDevice& device : {hopper, slice}) {
+    CHECK(variant(0, device) == "few");
+    CHECK(variant(32, device) == "few");
+    CHECK(variant(33, device) == "cluster");
+  }
   CHECK(launch(1024, hopper).grid == 1);
   CHECK(launch(1025, hopper).cluster == 2);
   CHECK(launch(8192, hopper).cluster == 8);
   CHECK(launch(98304, hopper).cluster == 16);
-  CHECK(plan.entries[static_cast<std::size_t>(launch(98304, hopper).entry)].variant == "cluster");
-  CHECK(plan.entries[static_cast<std::size_t>(launch(98305, hopper).entry)].variant == "grid");
+  CHECK(variant(98304, hopper) == "cluster");
+  CHECK(variant(98305, hopper) == "grid");
   CHECK(launch(std::int64_t{1} << 30, hopper).grid == 64);
   CHECK(launch(6144, slice).grid == 1);
   CHECK(launch(1 << 20, slice).grid == 16);
   const create_indices::Args small = indices_args(4096), large = indices_args(1 << 20);
   CHECK(family.workspace_bytes(constants, hopper, &small) == 0);
   CHECK(family.workspace_bytes(constants, hopper, &large) == 4 * (16 + 64 * 40));
+}
+
+TEST_CASE("few pairs have an entry of their own where tables list the groups with pairs alone") {
+  const Family& family = *find_family("create_indices");
+  for (const char* options : {R"("pad_rows_to": 4)", R"("experts": "all")", R"("scales_offset": true)"}) {
+    const Plan plan =
+        make_plan(config_with(std::string(R"(, "indices": {)") + options + "}"), "create_indices", find_arch("sm_80"));
+    CHECK(plan.entries.size() == 1);
+    const create_indices::Args args = indices_args(1);
+    CHECK(family.launch(family.constants(plan), {132, 1}, &args).entry == 0);
+  }
 }
 
 TEST_CASE("finalize launches nothing for nothing, and refuses what a grid cannot hold") {

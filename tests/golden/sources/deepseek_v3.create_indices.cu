@@ -385,6 +385,36 @@ struct Args {
 
 }  // namespace moegen::create_indices
 
+// ---- create_indices/ids.cuh ------------------------------------------------------------------------------
+// create_indices: expert ids as groups.
+
+
+namespace moegen::create_indices {
+
+/// Group of an expert id, or kNone for one that is masked, out of range, a zero expert or not local. Ids enter
+/// unsigned, so that negative ones are out of range.
+template <class P, class Unsigned>
+MOEGEN_DEVICE uint32_t group_of(Unsigned id) {
+  const Unsigned local = id - static_cast<Unsigned>(P::first_expert);
+  if (local < static_cast<Unsigned>(P::num_local_experts)) return static_cast<uint32_t>(local);
+  if constexpr (P::num_shared_slots > 0) {
+    const Unsigned shared = id - static_cast<Unsigned>(P::first_shared_id);
+    if (shared < static_cast<Unsigned>(P::num_shared_slots))
+      return P::num_local_experts + static_cast<uint32_t>(shared);
+  }
+  return kNone;
+}
+
+template <class P>
+MOEGEN_DEVICE uint32_t load_group(const Args& args, uint32_t pair, uint32_t end) {
+  if (pair >= end) return kNone;
+  const auto id = static_cast<const typename P::id_dtype*>(args.topk_ids)[pair];
+  if constexpr (sizeof(id) == 8) return group_of<P>(static_cast<uint64_t>(id));
+  return group_of<P>(static_cast<uint32_t>(id));
+}
+
+}  // namespace moegen::create_indices
+
 // ---- create_indices/kernel.cuh ---------------------------------------------------------------------------
 // create_indices: groups (token, slot) pairs by expert. A stable counting sort in one launch.
 //
@@ -394,14 +424,21 @@ struct Args {
 //   3. locate    a scan over the groups gives each group its first row; the team's first block writes the tables
 //   4. place     each warp walks its chunk again; a pair's row = group start + offset of the warp + rank in the warp
 // Ranks follow lane order and chunks follow pair order, so rows inside a group ascend by pair index whatever the team.
+// A block whose share of the pairs fits its shared memory stages them there, group by group, before it writes
+// token_expert_order: neighbours in a group have neighbouring rows, and 32 scattered words take a store 32 times as
+// long as those of one line.
 //
 // Teams, told apart by the launch: one block; one cluster, whose blocks write their counts into each other's shared
 // memory; or a co-resident grid that exchanges counts through a workspace, with one grid barrier.
 //
 // Shared memory, uint32 each: warp_counts [num_warps][num_groups], totals [max_cluster][num_groups], base [num_groups],
-//   gap_begin and gap_end [num_groups] (only with padding), partial [4][32], staged [staged_rows].
+//   gap_begin and gap_end [num_groups] (only with padding), partial [5][32]; and where blocks stage their pairs,
+//   staged_begin [num_groups], staged and staged_row [staged_rows]. A block that has all pairs to itself, and no
+//   padding, stages them by row.
 // Barriers: block_sync between the steps; one barrier of the team between totals written and totals read. A block of a
 //   cluster writes its totals into every peer, so it first waits until all have started.
+//
+// At most 32 pairs have an entry of their own, in few.cuh.
 //
 // The text is kept short on purpose (one entry point, few unrolled loops): compile time follows it.
 
@@ -414,6 +451,19 @@ enum : uint32_t { kScaleRows = 128 };
 /// Words at the head of the workspace: blocks that arrived, blocks that are done; padded to a 64-byte line.
 enum : uint32_t { kArrived = 0, kDeparted = 1, kWorkspaceHead = 16 };
 
+enum class Team { block, cluster, grid };
+
+/// True if the rows of a block are all rows there are, so that pairs are staged by row.
+template <class P>
+MOEGEN_DEVICE bool has_all_rows() {
+  return P::pad_rows_to == 1 && num_blocks() == 1;
+}
+
+MOEGEN_DEVICE Team this_team() {
+  if (num_blocks() == 1) return Team::block;
+  return cluster_size() > 1 ? Team::cluster : Team::grid;
+}
+
 template <class P>
 struct Shared {
   uint32_t* warp_counts;  // [num_warps][num_groups] counts, then offsets of the warp inside its block
@@ -421,13 +471,16 @@ struct Shared {
   uint32_t* base;         // [num_groups] row of this block's first pair of the group
   uint32_t* gap_begin;    // [num_groups] padding rows of the group
   uint32_t* gap_end;
-  uint32_t* partial;  // [4][32] sums of each warp in the scan over groups
-  uint32_t* staged;   // [staged_rows] token_expert_order of a block alone, to be written in whole lines
+  uint32_t* partial;       // [5][32] sums of each warp in the scan over groups
+  uint32_t* staged_begin;  // [num_groups] where the block's pairs of the group begin in `staged`
+  uint32_t* staged;        // [staged_rows] pairs of this block, group by group
+  uint32_t* staged_row;    // [staged_rows] their rows
 
   MOEGEN_DEVICE Shared() {
     constexpr uint32_t kGapWords = P::pad_rows_to > 1 ? P::num_groups : 0;
     constexpr uint32_t kRows = P::num_warps + P::max_cluster + 1;
-    constexpr uint32_t kWords = kRows * P::num_groups + 2 * kGapWords + 4 * kWarpSize + P::staged_rows;
+    constexpr uint32_t kStaged = P::staged_rows > 0 ? P::num_groups + 2 * P::staged_rows : 0;
+    constexpr uint32_t kWords = kRows * P::num_groups + 2 * kGapWords + 5 * kWarpSize + kStaged;
     static_assert(kWords * 4 == P::shared_bytes, "the plan and the kernel disagree on shared memory");
     warp_counts = reinterpret_cast<uint32_t*>(dynamic_shared());
     totals = warp_counts + P::num_warps * P::num_groups;
@@ -435,16 +488,11 @@ struct Shared {
     gap_begin = base + P::num_groups;
     gap_end = gap_begin + kGapWords;
     partial = gap_end + kGapWords;
-    staged = partial + 4 * kWarpSize;
+    staged_begin = partial + 5 * kWarpSize;
+    staged = staged_begin + P::num_groups;
+    staged_row = staged + P::staged_rows;
   }
 };
-
-enum class Team { block, cluster, grid };
-
-MOEGEN_DEVICE Team this_team() {
-  if (num_blocks() == 1) return Team::block;
-  return cluster_size() > 1 ? Team::cluster : Team::grid;
-}
 
 /// Where the totals of block 0, 1, ... stand in rows of num_groups: in the workspace of a grid, else in shared memory.
 template <class P>
@@ -483,28 +531,6 @@ MOEGEN_DEVICE void totals_read(const Args& args, Team team) {
   if (global_add(words + kDeparted, 1) == num_blocks() - 1) words[kArrived] = words[kDeparted] = 0;
 }
 
-/// Group of an expert id, or kNone for one that is masked, out of range, a zero expert or not local. Ids enter
-/// unsigned, so that negative ones are out of range.
-template <class P, class Unsigned>
-MOEGEN_DEVICE uint32_t group_of(Unsigned id) {
-  const Unsigned local = id - static_cast<Unsigned>(P::first_expert);
-  if (local < static_cast<Unsigned>(P::num_local_experts)) return static_cast<uint32_t>(local);
-  if constexpr (P::num_shared_slots > 0) {
-    const Unsigned shared = id - static_cast<Unsigned>(P::first_shared_id);
-    if (shared < static_cast<Unsigned>(P::num_shared_slots))
-      return P::num_local_experts + static_cast<uint32_t>(shared);
-  }
-  return kNone;
-}
-
-template <class P>
-MOEGEN_DEVICE uint32_t load_group(const Args& args, uint32_t pair, uint32_t end) {
-  if (pair >= end) return kNone;
-  const auto id = static_cast<const typename P::id_dtype*>(args.topk_ids)[pair];
-  if constexpr (sizeof(id) == 8) return group_of<P>(static_cast<uint64_t>(id));
-  return group_of<P>(static_cast<uint32_t>(id));
-}
-
 /// num_warps is a multiple of 4, so the counters are whole 16-byte pieces.
 template <class P>
 MOEGEN_DEVICE void clear_counts(const Shared<P>& shared) {
@@ -513,9 +539,10 @@ MOEGEN_DEVICE void clear_counts(const Shared<P>& shared) {
   for (uint32_t i = thread_index(); i < P::num_warps * P::num_groups / 4; i += P::num_threads) pieces[i] = {};
 }
 
-/// The pairs [begin, end) of one warp.
+/// The pairs [begin, end) of one warp, and whether its block stages all that it has.
 struct Chunk {
   uint32_t begin, end;
+  bool staged;
 };
 
 /// All warps of the team get equal chunks of whole warps of pairs, in order. 32 bits hold every sum: num_pairs < 2^31.
@@ -524,7 +551,7 @@ MOEGEN_DEVICE Chunk chunk_of_warp(const Args& args) {
   const uint32_t num_pairs = static_cast<uint32_t>(args.num_pairs);
   const uint32_t length = round_up<uint32_t>(ceil_div<uint32_t>(num_pairs, num_blocks() * P::num_warps), kWarpSize);
   const uint32_t begin = min_of(length * (block_index() * P::num_warps + warp_index()), num_pairs);
-  return {begin, min_of(begin + length, num_pairs)};
+  return {begin, min_of(begin + length, num_pairs), length * P::num_warps <= P::staged_rows};
 }
 
 /// Mask of the lanes that hold the same group as this one. One vote a bit of the group number: `match.any` takes longer
@@ -595,6 +622,7 @@ struct Sums {
   uint32_t rows = 0;          // rows of the output, padded
   uint32_t active = 0;        // groups with pairs
   uint32_t scale_blocks = 0;  // blocks of kScaleRows, each group rounded up
+  uint32_t staged = 0;        // pairs of this block
 };
 
 /// Inclusive prefix sums over the lanes.
@@ -605,6 +633,7 @@ MOEGEN_DEVICE Sums scan_warp(Sums sums) {
     sums.rows += shuffle_up(sums.rows, delta, 0);
     sums.active += shuffle_up(sums.active, delta, 0);
     if constexpr (P::scales_offset) sums.scale_blocks += shuffle_up(sums.scale_blocks, delta, 0);
+    if (P::staged_rows > 0 && !has_all_rows<P>()) sums.staged += shuffle_up(sums.staged, delta, 0);
   }
   return sums;
 }
@@ -627,22 +656,31 @@ MOEGEN_DEVICE Sums scan_block(const Shared<P>& shared, const Sums& mine, Sums& a
     partial[0 * kWarpSize] = sums.rows;
     partial[1 * kWarpSize] = sums.active;
     if constexpr (P::scales_offset) partial[2 * kWarpSize] = sums.scale_blocks;
+    if (P::staged_rows > 0) partial[4 * kWarpSize] = sums.staged;
   }
   block_sync();
   sums.rows += add_warps_before<P>(shared.partial, all.rows) - mine.rows;
   sums.active += add_warps_before<P>(shared.partial + kWarpSize, all.active) - mine.active;
   if constexpr (P::scales_offset)
     sums.scale_blocks += add_warps_before<P>(shared.partial + 2 * kWarpSize, all.scale_blocks) - mine.scale_blocks;
+  if (P::staged_rows > 0 && !has_all_rows<P>())
+    sums.staged += add_warps_before<P>(shared.partial + 4 * kWarpSize, all.staged) - mine.staged;
   return sums;
 }
 
-/// Adds what one group with `count` pairs takes.
+/// Pairs of one group: in the blocks before this one, in this one, and in all blocks.
+struct Shares {
+  uint32_t before = 0, own = 0, all = 0;
+};
+
+/// Adds what one group takes.
 template <class P>
-MOEGEN_DEVICE void add_group(Sums& sums, uint32_t count) {
-  const uint32_t rows = round_up<uint32_t>(count, P::pad_rows_to);
+MOEGEN_DEVICE void add_group(Sums& sums, const Shares& shares) {
+  const uint32_t rows = round_up<uint32_t>(shares.all, P::pad_rows_to);
   sums.rows += rows;
-  sums.active += count > 0;
+  sums.active += shares.all > 0;
   sums.scale_blocks += ceil_div<uint32_t>(rows, kScaleRows);
+  sums.staged += shares.own;
 }
 
 /// Writes the table entry of one group. Groups with pairs come first, in order, and after them, as unused entries, the
@@ -667,34 +705,36 @@ MOEGEN_DEVICE void write_totals(const Args& args, const Shared<P>& shared, const
   args.expert_usage_stats[1] = all.active;
 }
 
-/// Pairs of `group` in the blocks before this one, and in all blocks.
+/// Reads the shares of `group`.
 template <class P>
-MOEGEN_DEVICE void combine_blocks(const uint32_t* totals, uint32_t group, uint32_t& before, uint32_t& total) {
-  before = total = 0;
+MOEGEN_DEVICE Shares combine_blocks(const uint32_t* totals, uint32_t group) {
+  Shares shares;
 #pragma unroll 1
   for (uint32_t first = 0; first < num_blocks(); first += 4) {
 #pragma unroll
     for (uint32_t block = first; block < first + 4; ++block) {
       const uint32_t count = block < num_blocks() ? totals[block * P::num_groups + group] : 0;
-      before += block < block_index() ? count : 0;
-      total += count;
+      shares.before += block < block_index() ? count : 0;
+      shares.own = block == block_index() ? count : shares.own;
+      shares.all += count;
     }
   }
+  return shares;
 }
 
-/// Gives each group its rows. Each thread owns groups_per_thread neighbouring groups. Returns the rows in use.
+/// Gives each group its rows, and its place in `staged`. Each thread owns groups_per_thread neighbouring groups.
+/// Returns what all have together.
 template <class P>
-MOEGEN_DEVICE uint32_t locate_groups(const Args& args, const Shared<P>& shared, const uint32_t* totals, Team team) {
-  uint32_t before[P::groups_per_thread], count[P::groups_per_thread];
+MOEGEN_DEVICE Sums locate_groups(const Args& args, const Shared<P>& shared, const uint32_t* totals, Team team) {
+  Shares shares[P::groups_per_thread];
   uint32_t largest = 0;
   Sums mine, all;
 #pragma unroll
   for (uint32_t i = 0; i < P::groups_per_thread; ++i) {
     const uint32_t group = thread_index() * P::groups_per_thread + i;
-    before[i] = count[i] = 0;
-    if (group < P::num_groups) combine_blocks<P>(totals, group, before[i], count[i]);
-    add_group<P>(mine, count[i]);
-    largest = max_of(largest, count[i]);
+    if (group < P::num_groups) shares[i] = combine_blocks<P>(totals, group);
+    add_group<P>(mine, shares[i]);
+    largest = max_of(largest, shares[i].all);
   }
   largest = warp_max(largest);
   if (lane_index() == 0) shared.partial[3 * kWarpSize + warp_index()] = largest;
@@ -704,23 +744,25 @@ MOEGEN_DEVICE uint32_t locate_groups(const Args& args, const Shared<P>& shared, 
   for (uint32_t i = 0; i < P::groups_per_thread; ++i) {
     const uint32_t group = thread_index() * P::groups_per_thread + i;
     if (group >= P::num_groups) break;
-    shared.base[group] = sums.rows + before[i];
-    if (block_index() == 0) write_entry<P>(args, group, P::all_experts || count[i] > 0, sums, all);
-    if constexpr (P::pad_rows_to > 1) shared.gap_begin[group] = sums.rows + count[i];
-    add_group<P>(sums, count[i]);
+    shared.base[group] = sums.rows + shares[i].before;
+    if (block_index() == 0) write_entry<P>(args, group, P::all_experts || shares[i].all > 0, sums, all);
+    if constexpr (P::pad_rows_to > 1) shared.gap_begin[group] = sums.rows + shares[i].all;
+    if constexpr (P::staged_rows > 0) shared.staged_begin[group] = sums.staged;
+    add_group<P>(sums, shares[i]);
     if constexpr (P::pad_rows_to > 1) shared.gap_end[group] = sums.rows;
   }
   if (block_index() == 0 && warp_index() == 0) write_totals<P>(args, shared, all);
-  return all.rows;
+  return all;
 }
 
-/// Writes the staged rows in whole lines.
+/// Writes the block's staged pairs to their rows, neighbours together.
 template <class P>
-MOEGEN_DEVICE void write_staged(const Args& args, const Shared<P>& shared, uint32_t rows) {
+MOEGEN_DEVICE void write_staged(const Args& args, const Shared<P>& shared, const Sums& all) {
   block_sync();
+  const uint32_t count = has_all_rows<P>() ? all.rows : all.staged;
 #pragma unroll 1
-  for (uint32_t row = thread_index(); row < rows; row += P::num_threads)
-    args.token_expert_order[row] = shared.staged[row];
+  for (uint32_t i = thread_index(); i < count; i += P::num_threads)
+    args.token_expert_order[has_all_rows<P>() ? i : shared.staged_row[i]] = shared.staged[i];
 }
 
 /// Marks the rows that hold no pair: the padding of each group and everything past the last row in use.
@@ -741,29 +783,26 @@ MOEGEN_DEVICE void fill_unused(const Args& args, const Shared<P>& shared, uint32
   }
 }
 
-/// True if the whole of token_expert_order fits the block: 32 scattered words take a store 32 lines in global memory,
-/// but few passes in shared memory.
-template <class P>
-MOEGEN_DEVICE bool is_staged(const Args& args) {
-  return P::staged_rows > 0 && args.num_pairs <= P::staged_rows;
-}
-
 /// Places one step. `counts` holds, for each group, how many of the block's pairs came before.
 template <class P>
 MOEGEN_DEVICE void place_step(const Args& args, const Shared<P>& shared, uint32_t* counts, const Step& step,
-                              uint32_t pair, uint32_t end) {
+                              uint32_t pair, const Chunk& chunk) {
   const uint32_t rank = popcount(step.peers & lanes_below());
   const bool kept = step.group != kNone;
-  const uint32_t row = kept ? shared.base[step.group] + counts[step.group] + rank : static_cast<uint32_t>(kNone);
+  const uint32_t before = kept ? counts[step.group] + rank : 0;
+  const uint32_t row = kept ? shared.base[step.group] + before : static_cast<uint32_t>(kNone);
   warp_sync();
   if (kept && rank == 0) counts[step.group] += popcount(step.peers);
   warp_sync();
-  if (pair < end) args.restore_token_order[pair] = row;
+  if (pair < chunk.end) args.restore_token_order[pair] = row;
   if (!kept) return;
-  if (is_staged<P>(args))
-    shared.staged[row] = pair;
-  else
+  if (chunk.staged) {
+    const uint32_t at = has_all_rows<P>() ? row : shared.staged_begin[step.group] + before;
+    shared.staged[at] = pair;
+    if (!has_all_rows<P>()) shared.staged_row[at] = row;
+  } else {
     args.token_expert_order[row] = pair;
+  }
 }
 
 /// Places the chunk's pairs, of which `step` is the first. Ids are asked for a step before their use.
@@ -775,7 +814,7 @@ MOEGEN_DEVICE void place_pairs(const Args& args, const Shared<P>& shared, const 
   while (true) {
     const uint32_t pair = first + lane_index();
     const uint32_t next = load_group<P>(args, pair + kWarpSize, chunk.end);
-    place_step<P>(args, shared, counts, step, pair, chunk.end);
+    place_step<P>(args, shared, counts, step, pair, chunk);
     first += kWarpSize;
     if (first >= chunk.end) return;
     step = make_step<P>(next);
@@ -790,7 +829,6 @@ MOEGEN_DEVICE void run(const Args& args) {
   uint32_t* counts = shared.warp_counts + warp_index() * P::num_groups;
   if (team == Team::cluster) cluster_arrive();
   clear_counts<P>(shared);
-  launch_dependents();
   block_sync();
   wait_for_dependencies();
   const Chunk chunk = chunk_of_warp<P>(args);
@@ -800,11 +838,86 @@ MOEGEN_DEVICE void run(const Args& args) {
   // A warp takes at least 32 pairs, so no more warps than that have counted anything.
   combine_warps<P>(shared, table, team, min_of<uint32_t>(P::num_warps, ceil_div<uint32_t>(args.num_pairs, kWarpSize)));
   await_totals(args, team);
-  const uint32_t rows = locate_groups<P>(args, shared, table, team);
+  const Sums all = locate_groups<P>(args, shared, table, team);
   block_sync();
+  launch_dependents();  // not earlier: blocks that wait would take the place of a router's (docs/kernels.md)
   place_pairs<P>(args, shared, chunk, counts, step);
-  fill_unused<P>(args, shared, rows);
-  if (is_staged<P>(args)) write_staged<P>(args, shared, rows);
+  fill_unused<P>(args, shared, all.rows);
+  if (chunk.staged) write_staged<P>(args, shared, all);
+}
+
+}  // namespace moegen::create_indices
+
+// ---- create_indices/few.cuh ------------------------------------------------------------------------------
+// create_indices of at most 32 pairs, as one token or a few have: a warp knows everything from a vote a bit.
+//
+// Algorithm. Every warp reads all pairs, one a lane, and votes on the bits of their groups from the highest: that gives
+//   each lane the lanes with its own group and those with a lower one, and so its row, the group's first row, and the
+//   group's entry in the tables. Each warp then writes its share of the tables, the first one the rows as well.
+// Only without padding, and where tables list the groups with pairs alone.
+//
+// Roles: all warps alike. Shared memory: none. Barriers: none.
+
+
+namespace moegen::create_indices {
+
+/// Lanes whose pair has the group of this lane's, and those where it is lower. Pairs without a group are above all: the
+/// all-ones low bits of kNone are no group's.
+struct Standing {
+  uint32_t same, lower;
+};
+
+template <class P>
+MOEGEN_DEVICE Standing standing_of(uint32_t group) {
+  Standing standing = {kFullMask, 0};
+#pragma unroll 1
+  for (uint32_t bit = P::group_bits; bit-- > 0;) {
+    const bool set = (group >> bit & 1) != 0;
+    const uint32_t votes = ballot(set);
+    if (set) standing.lower |= standing.same & ~votes;
+    standing.same &= set ? votes : ~votes;
+  }
+  return standing;
+}
+
+/// Rows of the pairs, on the first warp.
+MOEGEN_DEVICE void write_few_rows(const Args& args, bool kept, uint32_t num_kept, uint32_t row) {
+  const uint32_t lane = lane_index();
+  if (lane >= static_cast<uint32_t>(args.num_pairs)) return;
+  args.restore_token_order[lane] = kept ? row : static_cast<uint32_t>(kNone);
+  if (kept) args.token_expert_order[row] = lane;
+  if (lane >= num_kept) args.token_expert_order[lane] = kNone;
+}
+
+template <class P>
+MOEGEN_DEVICE void run_few(const Args& args) {
+  wait_for_dependencies();
+  const uint32_t group = load_group<P>(args, lane_index(), static_cast<uint32_t>(args.num_pairs));
+  launch_dependents();
+  const bool kept = group != kNone;
+  const Standing standing = standing_of<P>(group);
+  const uint32_t rank = popcount(standing.same & lanes_below()), first_row = popcount(standing.lower);
+  const uint32_t first_ones = ballot(kept && rank == 0);  // the first pair of each group
+  const uint32_t num_kept = popcount(ballot(kept)), active = popcount(first_ones);
+  if (warp_index() == 0) {
+    write_few_rows(args, kept, num_kept, first_row + rank);
+    if (kept && rank == 0) {
+      const uint32_t entry = popcount(standing.lower & first_ones);
+      args.expert_start_indices[entry] = first_row;
+      args.expert_ids[entry] = static_cast<int32_t>(group);
+    }
+    const uint32_t largest = warp_max(kept ? popcount(standing.same) : 0);
+    if (lane_index() == 0) {
+      args.expert_start_indices[P::num_groups] = num_kept;
+      args.expert_usage_stats[0] = largest;
+      args.expert_usage_stats[1] = active;
+    }
+  }
+#pragma unroll 1
+  for (uint32_t entry = active + thread_index(); entry < P::num_groups; entry += P::few_threads) {
+    args.expert_start_indices[entry] = num_kept;
+    args.expert_ids[entry] = -1;
+  }
 }
 
 }  // namespace moegen::create_indices
@@ -829,14 +942,21 @@ struct Params {
   enum : uint32_t { num_threads = 1024 };  // derived: 32 a warp
   enum : uint32_t { max_cluster = 16 };  // derived: the arch's largest cluster
   enum : uint32_t { groups_per_thread = 1 };  // derived: the scan over groups covers all of them
-  enum : uint32_t { staged_rows = 1024 };  // derived: rows of a block that has all pairs
-  enum : uint32_t { shared_bytes = 54784 };  // derived: counters of each warp and the tables of a block
+  enum : uint32_t { staged_rows = 4096 };  // derived: pairs that a block gathers by group before it writes them
+  enum : uint32_t { shared_bytes = 84608 };  // derived: counters of each warp, the tables of a block, staged pairs
+  enum : uint32_t { few_threads = 256 };  // derived: threads of the entry for one warp of pairs
 };
 
 }  // namespace moegen
 
-extern "C" __global__ void __launch_bounds__(1024, 1)
+extern "C" __global__ void __launch_bounds__(1024, 2)
 moegen_create_indices(const __grid_constant__ moegen::create_indices::Args args) {
   using namespace moegen;
   create_indices::run<Params>(args);
+}
+
+extern "C" __global__ void __launch_bounds__(256, 2)
+moegen_create_indices_few(const __grid_constant__ moegen::create_indices::Args args) {
+  using namespace moegen;
+  create_indices::run_few<Params>(args);
 }

@@ -1728,6 +1728,11 @@ MOEGEN_DEVICE void store_slot(const Args& args, uint32_t token, uint32_t expert,
   store_weight(static_cast<typename P::weight_dtype*>(args.expert_weights) + at, weight);
 }
 
+/// Dependents are let in behind the first loads: before them, blocks that wait crowd some multiprocessors. With many
+/// experts a lane the order which that forces on the loads costs more (docs/kernels.md).
+template <class P>
+constexpr bool kTriggersLate = P::per_lane <= 8;
+
 /// Routes one token, on all lanes of its team.
 template <class P, class Custom>
 MOEGEN_DEVICE void route(const Args& args, const Lane<P>& bias, const Place& place, uint32_t token, bool stored) {
@@ -1735,6 +1740,7 @@ MOEGEN_DEVICE void route(const Args& args, const Lane<P>& bias, const Place& pla
   Lane<P> logits;
   Slot slot;
   if constexpr (P::row_sum || !P::hash) load_lane<P>(logits_row<P>(args, token), place, logits);
+  if constexpr (kTriggersLate<P>) launch_dependents();
   if constexpr (P::row_sum) row = sum_row<P>(logits, place);
   if constexpr (P::hash) {
     slot = look_up<P>(args, token);
@@ -1743,7 +1749,6 @@ MOEGEN_DEVICE void route(const Args& args, const Lane<P>& bias, const Place& pla
     slot = choose<P, Custom>(args, logits, bias, place, token, row);
   }
   const float weight = weight_of<P>(args, slot);
-  launch_dependents();  // not earlier: waiting blocks would crowd some multiprocessors (docs/kernels.md)
   if (stored) store_slot<P>(args, token, slot.expert, weight);
 }
 
@@ -1753,6 +1758,7 @@ MOEGEN_DEVICE void run(const Args& args) {
   const uint32_t num_tokens = static_cast<uint32_t>(args.num_tokens);
   const Place place = place_of<P>(lane_index() % P::lanes);
   wait_for_dependencies();
+  if constexpr (!kTriggersLate<P>) launch_dependents();
   Lane<P> bias = {};
   if constexpr (P::bias && !P::hash) load_lane<P>(static_cast<const typename P::bias_dtype*>(args.bias), place, bias);
 #pragma unroll 1
