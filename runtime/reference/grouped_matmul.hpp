@@ -32,8 +32,10 @@ struct MatmulSpec {
   /// K that one scale of a covers: 128 (block128), 32 (mxfp8), else all of K.
   std::int64_t scaled_depth() const noexcept;
   std::int64_t scales_of_row() const noexcept { return (depth + scaled_depth() - 1) / scaled_depth(); }
-  const std::optional<ExpressionConfig>& epilogue() const noexcept {
-    return up ? fields.experts.up_epilogue : fields.experts.down_epilogue;
+  /// up_epilogue follows the activation: where that is a kernel of its own, it is that kernel's.
+  const ExpressionConfig* epilogue() const noexcept {
+    const auto& own = up ? fields.experts.up_epilogue : fields.experts.down_epilogue;
+    return own && (!up || fuse_activation) ? &*own : nullptr;
   }
 };
 

@@ -29,7 +29,7 @@ constexpr std::array<const char*, 2> kArchs = {"sm_90a", "sm_80"};
 // row, 64 and 80 are shorter than a block.
 test::MatmulLimits narrow() {
   return {
-      .hidden = {192, 80, 176, 448}, .intermediate = {64, 176, 80, 144}, .rows = {0, 1, 7, 33}, .experts = {1, 4, 9}};
+      .hidden = {192, 80, 176, 448}, .intermediate = {64, 176, 128, 144}, .rows = {0, 1, 7, 33}, .experts = {1, 4, 9}};
 }
 
 const test::MatmulTable& table(bool up) {
@@ -47,15 +47,22 @@ std::vector<test::MatmulOptions> samples(bool all) {
       {.up = true,
        .scheme = 10,
        .hidden = 320,
-       .intermediate = 144,
-       .activation = 3,
+       .intermediate = 128,
+       .activation = 2,
        .fusion = test::kQuantisedMatmul,
-       .gather = true,
        .bias = true},
       {.up = false, .scheme = 11, .output = 2, .hidden = 144, .intermediate = 448, .expression = 2},
       {.up = false, .scheme = 0, .output = 0, .hidden = 176, .intermediate = 80, .bias = true, .expression = 1},
       {.up = true, .scheme = 6, .hidden = 208, .intermediate = 80, .activation = 9, .fusion = test::kActivatedMatmul},
       {.up = true, .scheme = 2, .hidden = 192, .intermediate = 176, .activation = 4, .fusion = test::kActivatedMatmul},
+      {.up = true,
+       .scheme = 10,
+       .hidden = 320,
+       .intermediate = 144,
+       .activation = 3,
+       .fusion = test::kActivatedMatmul,
+       .gather = true,
+       .bias = true},
       {.up = false, .scheme = 3, .output = 1, .hidden = 80, .intermediate = 304},
   };
   if (!all) options.resize(2);

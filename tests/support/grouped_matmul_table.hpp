@@ -187,13 +187,23 @@ class MatmulTable {
 
   bool possible(const Choice& choice) const {
     const MatmulScheme& scheme = kMatmulSchemes[choice[kScheme]];
-    if (choice[kFusion] == kQuantisedMatmul && !scheme.blocks()) return false;
+    if (choice[kFusion] == kQuantisedMatmul && !quantises(choice)) return false;
+    if (up_ && choice[kFusion] == kPlainMatmul && choice[kExpression] != 0) return false;  // it follows the activation
     const bool limits = kMatmulActivations[choice[kActivation]].text.find("limit_per_expert") != std::string_view::npos;
     if (limits && choice[kFusion] == kPlainMatmul) return false;
     const std::int64_t hidden = limits_.hidden[choice[kHidden]], inner = limits_.intermediate[choice[kIntermediate]];
     const std::int64_t piece = scheme.quantised() ? 16 : 8;
     if (hidden % piece != 0 || inner % piece != 0) return false;
     return limits_.rows[choice[kRows]] * 2 * hidden * inner <= limits_.most_products;
+  }
+
+  /// Whether tiles hold what a group of 128 columns needs; the others are refused.
+  bool quantises(const Choice& choice) const {
+    const MatmulActivation& activation = kMatmulActivations[choice[kActivation]];
+    if (!kMatmulSchemes[choice[kScheme]].blocks() || choice[kGather] == 1) return false;
+    if (!activation.gated) return true;
+    return activation.text.find("interleaved") == std::string_view::npos &&
+           limits_.intermediate[choice[kIntermediate]] % 128 == 0;
   }
 
   bool up_;

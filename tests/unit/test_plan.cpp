@@ -161,6 +161,94 @@ TEST_CASE("rows of every legal width are covered by whole vectors") {
   }
 }
 
+namespace {
+
+/// Plans grouped_matmul.up of an fp8 layer; what keeps it from being planned, or "".
+std::string refusal_of_up(const std::string& scheme, const std::string& experts, const std::string& more = "",
+                          const char* arch = "sm_90a") {
+  const Config config = Config::from_json(R"({"moegen": 1, "name": "n", "hidden": 256, "intermediate": 192, "top_k": 2,
+      "num_experts": 8, "router": {"scoring": "softmax"}, "dtypes": {"weight": "float8_e4m3fn"},
+      "quantization": {"scheme": ")" + scheme +
+                                          R"("}, "experts": {)" + experts + "}" + more + "}");
+  try {
+    make_plan(config, "grouped_matmul.up", find_arch(arch));
+    return "";
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::unsupported);
+    return error.what();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("rows that fuse_quantize asks for are quantised where they are produced, or refused") {
+  const std::string asked = R"("fuse_quantize": true)", apart = R"("fuse_quantize": true, "fuse_activation": false)";
+  const auto told = [](const std::string& why, const std::string& arch = "sm_90a") {
+    return "<memory>: /experts/fuse_quantize: is true, but grouped_matmul.up applies the activation and, on " + arch +
+           ", cannot quantise: " + why +
+           "; allowed false or \"auto\", or experts.fuse_activation false (then the activation kernel quantises)";
+  };
+  CHECK(refusal_of_up("rowwise", asked) == told("no tile sees a whole row, which a rowwise scale needs"));
+  CHECK(refusal_of_up("block128", asked) ==
+        told("intermediate is no multiple of 128, so 128 rows of up lie in two blocks of scales"));
+  CHECK(refusal_of_up("block128", asked, R"(, "activation": {"gate_layout": "interleaved"})") ==
+        told("128 interleaved columns lie in two blocks of scales"));
+  CHECK(refusal_of_up("block128", asked, R"(, "activation": {"kind": "relu2", "gated": false})", "sm_80") ==
+        told("tiles without tensor copies do not hold a group of 128 columns", "sm_80"));
+  CHECK(refusal_of_up("block128", asked, R"(, "activation": {"kind": "relu2", "gated": false})") == "");
+  for (const char* scheme : {"rowwise", "block128"}) {
+    CHECK(refusal_of_up(scheme, apart) == "");
+    CHECK(refusal_of_up(scheme, "") == "");
+  }
+}
+
+TEST_CASE("rows that permute weights are not gathered past it") {
+  CHECK(refusal_of_up("rowwise", R"("gather_a": true, "weights_on_input": true)",
+                      R"(, "finalize": {"weights_applied": true})") ==
+        "<memory>: /experts/gather_a: is true, but with weights_on_input permute weights the rows; allowed false or "
+        "\"auto\"");
+  CHECK(refusal_of_up("rowwise", R"("gather_a": true)") == "");
+}
+
+TEST_CASE("a matmul that leaves quantising to others says why") {
+  const Plan plan = make_plan(config_with(R"(, "quantization": {"scheme": "rowwise"},
+      "dtypes": {"weight": "float8_e4m3fn"}, "experts": {"fuse_quantize": true, "fuse_activation": false})"),
+                              "grouped_matmul.up", find_arch("sm_90a"));
+  CHECK_FALSE(plan.boolean("fuse_quantize"));
+  CHECK(decision(plan, "fuse_quantize").reason == "the activation is not fused: its kernel quantises");
+}
+
+TEST_CASE("up_epilogue is the matmul's where the activation is, else the activation kernel's") {
+  const auto planned = [](const char* fuse) {
+    return make_plan(
+        config_with(std::string(R"(, "experts": {"up_epilogue": "value * 2", "fuse_activation": )") + fuse + "}"),
+        "grouped_matmul.up", find_arch("sm_90a"));
+  };
+  CHECK(planned("true").boolean("epilogue"));
+  CHECK(planned("true").expressions.size() == 1);
+  CHECK_FALSE(planned("false").boolean("epilogue"));
+  CHECK(planned("false").expressions.empty());
+  CHECK(decision(planned("false"), "epilogue").reason == "experts.up_epilogue follows the activation, in its kernel");
+}
+
+TEST_CASE("parts of a plan: one for each entry point of a matmul, and of anything else the whole") {
+  const Plan matmul = make_plan(config_with(""), "grouped_matmul.up", find_arch("sm_90a"));
+  const std::vector<Plan> parts = parts_of(matmul);
+  REQUIRE(parts.size() == matmul.entries.size());
+  REQUIRE(parts.size() >= 2);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    REQUIRE(parts[i].entries.size() == 1);
+    CHECK(parts[i].entries[0].name == matmul.entries[i].name);
+    CHECK(emit_source(parts[i]).entries == std::vector<std::string>{matmul.entries[i].name});
+    CHECK(emit_source(parts[i]).text != emit_source(matmul).text);
+    CHECK(parts_of(parts[i]).size() == 1);
+    CHECK(parts_of(parts[i])[0].to_json() == parts[i].to_json());
+  }
+  const Plan indices = make_plan(config_with(""), "create_indices", find_arch("sm_90a"));
+  REQUIRE(parts_of(indices).size() == 1);
+  CHECK(parts_of(indices)[0].to_json() == indices.to_json());
+}
+
 TEST_CASE("a plan's name cannot leave its comment") {
   Plan plan = make_plan(config_with(""), "finalize", find_arch("sm_90a"));
   plan.config_name = "evil\n#include <x>\\";  // no config has such a name, but a Plan is a plain value

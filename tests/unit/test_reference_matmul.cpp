@@ -119,9 +119,10 @@ TEST_CASE("gathered rows, a dropped pair, bias and both gate layouts") {
 
 TEST_CASE("an expression sees row, column and the expert's id in the model") {
   ConfigFields fields = fields_of(R"("indices": {"first_expert": 1, "num_local_experts": 2},
-      "experts": {"up_epilogue": "value + row + 10 * col + 1000 * expert + per * 1e6",
-                  "up_inputs": {"per": {"dtype": "float32", "shape": "experts_columns"}}})");
-  const MatmulSpec spec = up_of(fields);
+      "experts": {"down_epilogue": "value + row + 10 * col + 1000 * expert + per * 1e6",
+                  "down_inputs": {"per": {"dtype": "float32", "shape": "experts_columns"}}})");
+  MatmulSpec spec = up_of(fields);
+  spec.up = false;
   const auto a = filled(Dtype::bfloat16, 5 * 256, 0), b = filled(Dtype::bfloat16, 32 * 256, 0);
   std::vector<float> per(2 * 32, 0);
   per[1 * 32 + 2] = 1;

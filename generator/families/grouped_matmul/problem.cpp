@@ -46,8 +46,10 @@ std::string_view unfused_because(const ConfigFields& fields) {
 // What keeps the quantiser out of it; "" if nothing does. A tile must hold all that one group of 128 columns of c
 // needs.
 std::string_view unquantised_because(const ConfigFields& fields, const MatmulProblem& problem, const Arch& arch) {
-  if (fields.quantization.scheme != Scheme::block128) return "c is stored in its own dtype";
-  if (!problem.fuse_activation) return "the activation is not fused";
+  if (!quantises_rows(fields.quantization.scheme)) return "c is stored in its own dtype";
+  if (!problem.fuse_activation) return "the activation is not fused: its kernel quantises";
+  if (fields.quantization.scheme == Scheme::rowwise) return "no tile sees a whole row, which a rowwise scale needs";
+  if (fields.quantization.scheme != Scheme::block128) return "only block128 rows are quantised in the epilogue";
   if (arch.name != "sm_90a" || problem.gather_a)
     return "tiles without tensor copies do not hold a group of 128 columns";
   if (problem.gated && !problem.halves) return "128 interleaved columns lie in two blocks of scales";
@@ -76,14 +78,25 @@ void decide_activation(const Config& config, MatmulProblem& problem, PlanBuilder
   if (problem.gated) problem.output_columns = fields.intermediate;
 }
 
+// Rows are quantised where they are produced: by this kernel if it applies the activation, else by the activation's.
+void refuse_unquantised(const Config& config, const MatmulProblem& problem, const Arch& arch, std::string_view why) {
+  if (config->experts.fuse_quantize != Choice::yes || why.empty() || !problem.fuse_activation) return;
+  throw Error(ErrorCode::unsupported,
+              fmt::format("{}: /experts/fuse_quantize: is true, but grouped_matmul.up applies the activation and, on "
+                          "{}, cannot quantise: {}; allowed false or \"auto\", or experts.fuse_activation false (then "
+                          "the activation kernel quantises)",
+                          config.origin(), arch.name, why));
+}
+
 void decide_quantiser(const Config& config, const Arch& arch, MatmulProblem& problem, PlanBuilder& plan) {
   const Choice choice = config->experts.fuse_quantize;
   const std::string_view why = unquantised_because(config.fields(), problem, arch);
+  refuse_unquantised(config, problem, arch, why);
   problem.fuse_quantize = why.empty() && choice != Choice::no;
-  add_choice(plan, "fuse_quantize", problem.fuse_quantize, Choice::automatic,
-             why.empty()
-                 ? (choice == Choice::no ? "experts.fuse_quantize is false" : "c is what the down projection reads")
-                 : std::string(why));
+  if (why.empty())
+    add_choice(plan, "fuse_quantize", problem.fuse_quantize, choice, "c is what the down projection reads");
+  else
+    plan.derived("fuse_quantize", false, std::string(why));
   if (problem.fuse_quantize) problem.output = Dtype::float8_e4m3fn;
 }
 
@@ -131,12 +144,15 @@ void add_scheme(PlanBuilder& plan, const MatmulProblem& problem) {
     plan.field("promote", problem.promote, "/dtypes/accumulate");
 }
 
-void add_epilogue(PlanBuilder& plan, const MatmulProblem& problem) {
+void add_epilogue(PlanBuilder& plan, const MatmulProblem& problem, const ConfigFields& fields) {
   plan.field("bias", problem.bias, "/experts/bias");
   plan.derived("gated", problem.gated, "gate and up are multiplied in one tile");
   plan.field("halves", problem.halves, "/activation/gate_layout");
-  plan.field("epilogue", problem.epilogue,
-             problem.role == Role::up ? "/experts/up_epilogue" : "/experts/down_epilogue");
+  if (problem.role == Role::up && !problem.fuse_activation && fields.experts.up_epilogue)
+    plan.derived("epilogue", false, "experts.up_epilogue follows the activation, in its kernel");
+  else
+    plan.field("epilogue", problem.epilogue,
+               problem.role == Role::up ? "/experts/up_epilogue" : "/experts/down_epilogue");
   if (problem.role == Role::up)
     plan.field("gather_a", problem.gather_a, "/experts/gather_a");
   else
@@ -157,6 +173,13 @@ MatmulProblem read_shape(const ConfigFields& fields, Role role) {
   return problem;
 }
 
+// up_epilogue follows the activation: it is the activation kernel's where that is a kernel of its own.
+const std::optional<ExpressionConfig>& epilogue_of(const ConfigFields& fields, const MatmulProblem& problem) {
+  static const std::optional<ExpressionConfig> kNone;
+  if (problem.role == Role::down) return fields.experts.down_epilogue;
+  return problem.fuse_activation ? fields.experts.up_epilogue : kNone;
+}
+
 }  // namespace
 
 MatmulProblem read_problem(const Config& config, std::string_view kernel, const Arch& arch, PlanBuilder& plan) {
@@ -172,14 +195,16 @@ MatmulProblem read_problem(const Config& config, std::string_view kernel, const 
   problem.promote =
       problem.block_scales() || (problem.scheme != Scheme::none && fields.dtypes.accumulate == Accumulate::float32);
   problem.halves = fields.activation.gate_layout == GateLayout::halves;
-  const auto& epilogue = problem.role == Role::up ? fields.experts.up_epilogue : fields.experts.down_epilogue;
-  problem.epilogue = epilogue.has_value();
+  if (problem.role == Role::up && fields.experts.weights_on_input)
+    refuse_forced(config, fields.experts.gather_a, "gather_a", "with weights_on_input permute weights the rows");
   problem.gather_a = problem.role == Role::up && fields.experts.gather_a == Choice::yes;
   decide_fusion(config, arch, problem, plan);
+  const std::optional<ExpressionConfig>& epilogue = epilogue_of(fields, problem);
+  problem.epilogue = epilogue.has_value();
   add_dtypes(plan, problem);
   add_shape(plan, problem, fields);
   add_scheme(plan, problem);
-  add_epilogue(plan, problem);
+  add_epilogue(plan, problem, fields);
   if (problem.fuse_activation) add_activation(plan, fields);
   if (problem.fuse_quantize) plan.field("floor", fields.quantization.floor, "/quantization/floor");
   if (epilogue) {
