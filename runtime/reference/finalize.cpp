@@ -96,8 +96,9 @@ std::size_t input_index(const ExpressionInput& input, std::size_t token, std::si
   return input.shape == "scalar" ? 0 : token * width + column;
 }
 
-// The epilogue in float64, with the error of the sum carried through it.
-void apply_epilogue(const ExpressionConfig& config, const FinalizeInputs& in, std::int64_t token, FinalizeRow& row) {
+}  // namespace
+
+void finalize_epilogue(const ExpressionConfig& config, const FinalizeInputs& in, std::int64_t token, FinalizeRow& row) {
   const Expression expression = parse_at(expression_place("/finalize/epilogue"), config);
   std::vector<double> values(3 + config.inputs.size(), 0.0), errors(3 + config.inputs.size(), 0.0);
   values[1] = static_cast<double>(token);
@@ -116,8 +117,6 @@ void apply_epilogue(const ExpressionConfig& config, const FinalizeInputs& in, st
   }
 }
 
-}  // namespace
-
 void finalize_row(const ConfigFields& fields, const FinalizeInputs& inputs, std::int64_t token, FinalizeRow& row) {
   Row sum(fields, row);
   const auto slots = static_cast<std::size_t>(fields.num_slots());
@@ -125,7 +124,7 @@ void finalize_row(const ConfigFields& fields, const FinalizeInputs& inputs, std:
     add_slot(fields, inputs, token, static_cast<std::size_t>(token) * slots + slot, sum);
   add_extras(fields, inputs, token, sum);
   sum.finish();
-  if (fields.finalize.epilogue) apply_epilogue(*fields.finalize.epilogue, inputs, token, row);
+  if (fields.finalize.epilogue) finalize_epilogue(*fields.finalize.epilogue, inputs, token, row);
 }
 
 }  // namespace moegen::reference

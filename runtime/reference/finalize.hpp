@@ -35,4 +35,8 @@ struct FinalizeRow {
 /// float32 sum is off by at most half an ulp of a partial sum, and no partial sum exceeds the sum of magnitudes.
 void finalize_row(const ConfigFields& fields, const FinalizeInputs& inputs, std::int64_t token, FinalizeRow& row);
 
+/// The epilogue on row `token` of sums, in float64, with their error carried through it.
+void finalize_epilogue(const ExpressionConfig& config, const FinalizeInputs& inputs, std::int64_t token,
+                       FinalizeRow& row);
+
 }  // namespace moegen::reference

@@ -89,8 +89,10 @@ void FinalizeProblem::make_tensors(const FinalizeOptions& options) {
     weights_.host = *options.weights;
   else
     spoil_weights(fields, routing_, weights_);
+  if (options.down) down_.host = *options.down;
   if (options.spoil_rows && routing_.rows > 0) spoil_rows(fields, routing_.rows, seed + 3, down_);
   if (fields.num_zero_experts > 0) x_ = random_tensor(fields.dtypes.activation, cells, seed + 4);
+  if (fields.num_zero_experts > 0 && options.x) x_.host = *options.x;
   if (fields.finalize.residual) residual_ = random_tensor(fields.dtypes.activation, cells, seed + 5);
   if (fields.finalize.shared) shared_ = random_tensor(fields.finalize.down, cells, seed + 6);
   gate_ = random_tensor(Dtype::float32, num_tokens_, seed + 9);
@@ -144,7 +146,7 @@ finalize::Args FinalizeProblem::args() const {
   return args;
 }
 
-reference::FinalizeInputs FinalizeProblem::host_inputs() const {
+reference::FinalizeInputs FinalizeProblem::inputs() const {
   reference::FinalizeInputs host;
   host.down = down_.host.data();
   host.restore = routing_.restore.data();
@@ -181,7 +183,7 @@ std::optional<std::string> FinalizeProblem::compare_tokens(const reference::Fina
 std::optional<std::string> FinalizeProblem::compare() const {
   if (auto damage = output_.damage()) return damage;
   const std::vector<char> bytes = output_.download();
-  const reference::FinalizeInputs host = host_inputs();
+  const reference::FinalizeInputs host = inputs();
   std::optional<std::string> first;
   std::mutex mutex;
   parallel_for(num_tokens_, 1, [&](std::int64_t begin, std::int64_t end) {

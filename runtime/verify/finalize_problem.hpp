@@ -32,6 +32,8 @@ struct FinalizeOptions {
   std::uint64_t seed = 1;
   bool spoil_rows = false;                     ///< a few rows hold NaN and infinities
   const std::vector<char>* weights = nullptr;  ///< [T, slots] router.weights as a router left them; null: random
+  const std::vector<char>* down = nullptr;     ///< [rows, D] finalize.down as the experts left them; null: random
+  const std::vector<char>* x = nullptr;        ///< [T, D] dtypes.activation; null: random
   std::int64_t row_stride = 1;  ///< row r of the routing is row r * row_stride on the target; NaN rows lie between
 };
 
@@ -42,6 +44,9 @@ class FinalizeProblem {
   FinalizeProblem(Target target, const Config& config, Routing routing, const FinalizeOptions& options);
 
   finalize::Args args() const;
+  /// Host copies of what the reference reads; valid as long as this is.
+  reference::FinalizeInputs inputs() const;
+  std::vector<char> output() const { return output_.download(); }
   /// Poisons the output.
   void reset() const { output_.reset(); }
   /// The first element out of tolerance, or nothing. Tolerance: half an ulp of the output and the bound of
@@ -52,7 +57,6 @@ class FinalizeProblem {
   void make_tensors(const FinalizeOptions& options);
   void upload(Target target, std::int64_t row_stride);
   void upload_rows(Target target, std::int64_t row_stride);
-  reference::FinalizeInputs host_inputs() const;
   std::optional<std::string> compare_tokens(const reference::FinalizeInputs& inputs, const std::vector<char>& output,
                                             std::int64_t begin, std::int64_t end) const;
 

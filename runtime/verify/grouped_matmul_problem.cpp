@@ -111,7 +111,19 @@ reference::MatmulSpec matmul_spec(const Kernel& kernel, const Config& config) {
   return spec;
 }
 
+struct GroupedMatmulProblem::Given {
+  const MatmulRows* rows = nullptr;
+};
+
 GroupedMatmulProblem::GroupedMatmulProblem(Target target, reference::MatmulSpec spec, GroupedMatmulCase matmul_case)
+    : GroupedMatmulProblem(target, std::move(spec), std::move(matmul_case), Given{}) {}
+
+GroupedMatmulProblem::GroupedMatmulProblem(Target target, reference::MatmulSpec spec, GroupedMatmulCase matmul_case,
+                                           MatmulRows rows)
+    : GroupedMatmulProblem(target, std::move(spec), std::move(matmul_case), Given{&rows}) {}
+
+GroupedMatmulProblem::GroupedMatmulProblem(Target target, reference::MatmulSpec spec, GroupedMatmulCase matmul_case,
+                                           const Given& given)
     : target_(target),
       spec_(std::move(spec)),
       case_(std::move(matmul_case)),
@@ -121,14 +133,29 @@ GroupedMatmulProblem::GroupedMatmulProblem(Target target, reference::MatmulSpec 
       c_(target_, "c", bytes_of(spec_.output, case_.num_rows() * spec_.output_columns), GuardedBuffer::kFloatPoison),
       c_scales_(target_, "c_scales", c_scales_bytes(spec_, case_.num_rows(), stride_of(case_.num_rows())),
                 GuardedBuffer::kFloatPoison) {
-  make_order();
-  tensors_.order = order_.data();
-  make_a();
+  if (given.rows) {
+    take_rows(*given.rows);
+  } else {
+    make_order();
+    make_a();
+    if (spec_.scheme() != Scheme::none) make_a_scales();
+  }
   make_weights(target_);
-  if (spec_.scheme() != Scheme::none) make_scales();
+  if (spec_.scheme() != Scheme::none) make_b_scales();
   make_epilogue();
   spoil();
   upload(target_);
+}
+
+void GroupedMatmulProblem::take_rows(const MatmulRows& rows) {
+  order_ = rows.order;
+  num_tokens_ = rows.num_rows;
+  a_ = {spec_.input(), rows.a, {}};
+  a_scales_ = {spec_.fields.quantization.scale, rows.scales, {}};
+  tensors_.order = order_.data();
+  tensors_.a = a_.host.data();
+  tensors_.a_scales = a_scales_.host.data();
+  tensors_.a_scales_stride = rows.scales_stride;
 }
 
 std::int64_t GroupedMatmulProblem::num_a_rows() const { return spec_.gather_a ? num_tokens_ : case_.num_rows(); }
@@ -154,6 +181,7 @@ void GroupedMatmulProblem::make_order() {
     const bool outside = at < case_.first_row || at >= case_.num_rows() - case_.rows_behind;
     if (outside || (case_.first_row > 0 && row % 7 == 5)) order_[row] = kNone;
   }
+  tensors_.order = order_.data();
 }
 
 // Rows of a that a group's row is made of.
@@ -199,27 +227,32 @@ void GroupedMatmulProblem::make_weights(Target target) {
   }
 }
 
-void GroupedMatmulProblem::make_scales() {
+void GroupedMatmulProblem::make_a_scales() {
   const Dtype dtype = spec_.fields.quantization.scale;
-  const int exponent = -shrink(spec_.depth);
   const bool one = spec_.scheme() == Scheme::tensor, column = column_scales(spec_);
   const std::int64_t rows = num_a_rows(), blocks = spec_.scheme() == Scheme::rowwise ? 1 : spec_.scales_of_row();
   tensors_.a_scales_stride = stride_of(rows);
   a_scales_ = nan_tensor(dtype, one ? 1 : blocks * (column ? tensors_.a_scales_stride : rows));
-  const std::int64_t of_expert = one ? 1 : b_scales_of_expert(spec_);
-  b_scales_ = nan_tensor(dtype, one ? 1 : of_expert * num_experts_);
   const std::vector<bool> used = used_rows();
   for (std::int64_t row = 0; row < (one ? 1 : rows); ++row)
     for (std::int64_t block = 0; block < blocks && (one || used[static_cast<std::size_t>(row)]); ++block) {
       const auto at = static_cast<std::size_t>(column ? block * tensors_.a_scales_stride + row : row * blocks + block);
       reference::store(dtype, a_scales_.host.data(), at, random_scale(case_.seed + 1, at, 0));
     }
+  tensors_.a_scales = a_scales_.host.data();
+}
+
+void GroupedMatmulProblem::make_b_scales() {
+  const Dtype dtype = spec_.fields.quantization.scale;
+  const int exponent = -shrink(spec_.depth);
+  const bool one = spec_.scheme() == Scheme::tensor;
+  const std::int64_t of_expert = one ? 1 : b_scales_of_expert(spec_);
+  b_scales_ = nan_tensor(dtype, one ? 1 : of_expert * num_experts_);
   for (const std::int32_t id : one ? std::vector<std::int32_t>{0} : case_.used_experts())
     for (std::int64_t i = 0; i < of_expert; ++i) {
       const auto at = static_cast<std::size_t>(id * of_expert + i);
       reference::store(dtype, b_scales_.host.data(), at, random_scale(case_.seed + 2, at, exponent));
     }
-  tensors_.a_scales = a_scales_.host.data();
   tensors_.b_scales = b_scales_.host.data();
 }
 

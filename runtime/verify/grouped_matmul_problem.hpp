@@ -24,18 +24,31 @@ namespace moegen::verify {
 /// What the plan of `kernel` makes of `config`.
 reference::MatmulSpec matmul_spec(const Kernel& kernel, const Config& config);
 
+/// Rows of a as a kernel left them, on the host.
+struct MatmulRows {
+  std::vector<char> a;               ///< [rows, K]
+  std::vector<char> scales;          ///< as the argument struct has them; empty where there are none
+  std::int64_t scales_stride = 0;    ///< of scale_layout column, resolved
+  std::vector<std::uint32_t> order;  ///< [R], only with gather_a
+  std::int64_t num_rows = 0;         ///< of a
+};
+
 /// Everything that no group names is NaN: rows of a and their scales, experts' weights, scales and biases, and rows of
 /// tokens that no pair of the order stands for. Values are scaled so that sums are about 1; the first and the last 16
 /// bytes of each row of a are four times as large, so that a wrong end of K shows.
 class GroupedMatmulProblem {
  public:
   GroupedMatmulProblem(Target target, reference::MatmulSpec spec, GroupedMatmulCase matmul_case);
+  /// On rows that another kernel made; NaN is only what else no group names.
+  GroupedMatmulProblem(Target target, reference::MatmulSpec spec, GroupedMatmulCase matmul_case, MatmulRows rows);
   GroupedMatmulProblem(const GroupedMatmulProblem&) = delete;
   GroupedMatmulProblem& operator=(const GroupedMatmulProblem&) = delete;
 
   const reference::MatmulSpec& spec() const noexcept { return spec_; }
   const reference::MatmulTensors& tensors() const noexcept { return tensors_; }
   grouped_matmul::Args args() const;
+  /// Elements between two blocks of c_scales, resolved.
+  std::int64_t c_scales_stride() const { return stride_of(case_.num_rows()); }
   /// Poisons the outputs.
   void reset() const;
   /// Poisons the outputs, launches and waits for the end.
@@ -60,10 +73,14 @@ class GroupedMatmulProblem {
   const Memory& b_scales() const noexcept { return b_scales_.device; }
 
  private:
+  struct Given;  ///< tells the constructors apart
+  GroupedMatmulProblem(Target target, reference::MatmulSpec spec, GroupedMatmulCase matmul_case, const Given& given);
+  void take_rows(const MatmulRows& rows);
   void make_order();
   void make_a();
   void make_weights(Target target);
-  void make_scales();
+  void make_a_scales();
+  void make_b_scales();
   void make_epilogue();
   void spoil();
   void upload(Target target);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// layer: the kernels of a config one after another, each on what the one before it wrote, each checked and timed.
+// layer: the kernels of a config one after another, each on what the one before it wrote, each checked and timed, and
+// their result beside the layer in float64.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,8 @@ struct LayerOptions {
   std::int64_t num_tokens = 16;
   std::uint64_t seed = 1;
   std::vector<CpuOptions> schedules;  ///< CPU target: each kernel is run under all of them; empty: the engine's own
+  /// For tests of the check itself: changes the layer's output, [T, D] finalize.output, before it is compared.
+  std::function<void(std::vector<char>& output)> alter_output;
 };
 
 struct LayerRow {
@@ -33,8 +37,11 @@ struct LayerReport {
   bool failed() const;
 };
 
-/// Runs the layer on the engine's target, as far as this version has its kernels: logits are random, and so are the
-/// rows that experts would write. Throws: unsupported where there is no device or no CPU target; else as Engine::get.
+/// Runs the layer on the engine's target: router, create_indices, permute, the up projection, activation, the down
+/// projection and finalize, with `quantize` where no other kernel quantises, each on what the one before it left there.
+/// Logits, tokens and weights are random. Each output is compared with its kernel's reference on the very inputs that
+/// the kernel read, and the layer's with the whole layer in float64 (row "layer", us: the sum). Ends at the first that
+/// is wrong. Throws: unsupported where there is no device or no CPU target; else as Engine::get.
 LayerReport run_layer(Engine& engine, const Config& config, const LayerOptions& options);
 
 }  // namespace moegen::verify

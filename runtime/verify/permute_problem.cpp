@@ -32,11 +32,13 @@ PermuteProblem::PermuteProblem(const Kernel& kernel, const Config& config, refer
       x_(row_values(config->dtypes.activation, num_tokens_, config->expert_hidden,
                     options.pattern != RowsPattern::ordinary, options.seed, std::numeric_limits<double>::max())),
       weights_(make_weights(config->router.weights, indices_.restore_token_order, options.seed + 1)),
-      global_(global_scale(kernel.target(), config, kernel.plan())),
+      global_(verify::global_scale(kernel.target(), config, kernel.plan())),
       restore_(Memory::of(kernel.target(), "restore", indices_.restore_token_order)),
       order_(Memory::of(kernel.target(), "order", indices_.token_expert_order)),
       starts_(Memory::of(kernel.target(), "expert_start_indices", indices_.expert_start_indices)),
       output_(kernel.target(), config, row_codes(config, kernel.plan(), global_.value), num_rows(), stride_) {
+  if (options.x) x_.host = *options.x;
+  if (options.weights) weights_.host = *options.weights;
   x_.upload(kernel.target(), "x");
   weights_.upload(kernel.target(), "weights");
   args_.rows = output_.rows();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <moegen/args/permute.h>
 #include <moegen/config.hpp>
@@ -22,15 +23,19 @@ namespace moegen::verify {
 struct PermuteOptions {
   std::uint64_t seed = 1;
   RowsPattern pattern = RowsPattern::ordinary;
+  const std::vector<char>* x = nullptr;        ///< [T, D] dtypes.activation; null: random
+  const std::vector<char>* weights = nullptr;  ///< [T, slots] router.weights as a router left them; null: random
 };
 
-/// The weight of a pair without a row is NaN: it must not be used.
+/// Of random weights that of a pair without a row is NaN: it must not be used.
 class PermuteProblem {
  public:
   /// For `kernel`, permute of `config`, on its target. `indices`: what create_indices made of the pairs.
   PermuteProblem(const Kernel& kernel, const Config& config, reference::Indices indices, const PermuteOptions& options);
 
   const permute::Args& args() const noexcept { return args_; }
+  const RowOutput& output() const noexcept { return output_; }
+  float global_scale() const noexcept { return global_.value; }
   /// Poisons the outputs.
   void reset() const { output_.reset(); }
   /// The first wrong row, or nothing. All rows are known to the bit.

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <moegen/config.hpp>
 #include <moegen/kernel.hpp>
@@ -28,6 +29,10 @@ class RowOutput {
   /// Null where there are none.
   void* scales() const noexcept { return codes_.num_scales() == 0 ? nullptr : scales_.data(); }
   void reset() const;
+  std::vector<char> download_rows() const { return rows_.download(); }
+  std::vector<char> download_scales() const { return scales_.download(); }
+  /// Elements between two blocks of columns of the column layout, resolved.
+  std::int64_t scales_stride() const noexcept { return stride_; }
 
   /// Fills the truth of a row; false: the row must not have been touched. Called on several threads.
   using Truth = std::function<bool(std::int64_t row, reference::RowTruth& truth)>;

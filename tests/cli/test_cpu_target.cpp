@@ -49,7 +49,11 @@ TEST_CASE_FIXTURE(CpuFolder, "run executes and checks the chain, and says what i
   const auto place = [&](const char* kernel) { return std::find(kernels.begin(), kernels.end(), kernel); };
   CHECK(place("create_indices") < place("permute"));
   CHECK(place("permute") < place("finalize"));
-  CHECK(kernels.back() == "finalize");
+  CHECK(place("permute") < place("grouped_matmul.up"));
+  CHECK(place("grouped_matmul.up") < place("grouped_matmul.down"));
+  CHECK(place("grouped_matmul.down") < place("finalize"));
+  CHECK(kernels.back() == "layer");
+  CHECK(report["rows"].back()["checked"].get<std::string>().starts_with("33 of 33 tokens x "));
   for (const json& row : report["rows"]) {
     CHECK(row["wrong"] == "");
     CHECK(row["us"].get<double>() > 0);
