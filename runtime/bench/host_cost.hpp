@@ -12,7 +12,7 @@ namespace moegen::bench {
 
 struct HostCost {
   double run_ns = 0;   ///< one Kernel::run
-  double bare_ns = 0;  ///< one cuLaunchKernelEx with the same function, grid, attributes and argument struct
+  double bare_ns = 0;  ///< one cuLaunchKernelEx with the same function, grid, attributes and parameters
 };
 
 /// Interleaved batches of 64 launches, the wait for them excluded; the median batch of each.

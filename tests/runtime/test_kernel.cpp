@@ -12,6 +12,7 @@
 #include <moegen/error.hpp>
 #include <moegen/kernel.hpp>
 
+#include "bench/host_cost.hpp"
 #include "cuda/device.hpp"
 #include "cuda/loaded_kernel.hpp"
 #include "cuda/module.hpp"
@@ -77,6 +78,21 @@ Family toy_family() {
 
 const Family kToy = toy_family();
 
+/// Hands over twice as many as the caller asked for.
+const void* twice(const LaunchConstants&, const Launch&, const MapEncoder&, const void* args, void* buffer) {
+  ToyArgs prepared = toy(args);
+  prepared.count *= 2;
+  return std::memcpy(buffer, &prepared, sizeof prepared);
+}
+
+Family preparing_family() {
+  Family family = toy_family();
+  family.prepare = twice;
+  return family;
+}
+
+const Family kPreparing = preparing_family();
+
 /// A plain entry point, one with clusters and a lot of shared memory, and a cooperative one that may start early.
 Plan toy_plan() {
   Plan plan;
@@ -105,14 +121,14 @@ cuda::Module load(const Plan& plan, std::string_view compiler = "nvrtc-13.0") {
                             kLabel, plan);
 }
 
-std::shared_ptr<cuda::LoadedKernel> loaded() {
+std::shared_ptr<cuda::LoadedKernel> loaded(const Family& family = kToy) {
   const Plan plan = toy_plan();
-  return std::make_shared<cuda::LoadedKernel>(plan, kToy, kLabel, load(plan));
+  return std::make_shared<cuda::LoadedKernel>(plan, family, kLabel, load(plan));
 }
 
 /// A kernel that is ready on `device`.
-Kernel ready(int device = 0) {
-  auto state = loaded();
+Kernel ready(int device = 0, const Family& family = kToy) {
+  auto state = loaded(family);
   fake::set_current_device(device);
   state->prepare(cuda::device_info(device));
   return Kernel(std::move(state));
@@ -153,6 +169,18 @@ TEST_CASE_FIXTURE(Fresh, "a launch has the plan's block, shared memory and grid,
   CHECK(launch.num_attributes == 0);
   CHECK(launch.kernel == of(kernel).module().kernels()[0]);
   CHECK(std::memcmp(launch.args.data(), &args, sizeof args) == 0);
+}
+
+TEST_CASE_FIXTURE(Fresh, "what a family prepares is launched, also by the measure of a launch's host cost") {
+  const Kernel kernel = ready(0, kPreparing);
+  const ToyArgs args{.input = &args, .count = 5};
+  const auto count = [] { return toy(fake::last_launch().args.data()).count; };
+  kernel.run(args, nullptr);
+  CHECK(count() == 10);
+  const bench::HostCost cost = bench::host_cost(kernel, &args, sizeof args, cuda::Stream());
+  CHECK(count() == 10);  // the last launch is a bare one
+  CHECK(cost.run_ns > 0);
+  CHECK(cost.bare_ns > 0);
 }
 
 TEST_CASE_FIXTURE(Fresh, "a cluster launch carries the size that the family picked") {
