@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // moegen inspect: what compiled kernels contain, from a cubin, a pack, a cache entry, or a config's kernels.
+#include <algorithm>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include <fmt/core.h>
@@ -13,6 +15,7 @@
 #include "command.hpp"
 #include "cubin_info.hpp"
 #include "exit_code.hpp"
+#include "occupancy.hpp"
 #include "support/engine_options.hpp"
 #include "support/interrupt.hpp"
 #include "support/json_output.hpp"
@@ -34,6 +37,7 @@ struct Request {
 struct Inspected {
   std::string source;                  ///< where it was found
   std::optional<cache::Entry> stored;  ///< nothing for a bare cubin
+  std::optional<Plan> plan;            ///< only where a config asked for it
   std::uint64_t bytes = 0;
   CubinInfo info;
 };
@@ -46,7 +50,7 @@ Inspected from_entry(const cache::Entry& entry, const std::string& source) {
                 fmt::format("{}: {} {} is an object of the {} target, for a host's processor; allowed a cubin, of the "
                             "cuda target",
                             source, entry.kernel, entry.arch, entry.target));
-  return {source, entry, entry.payload.size(), read_cubin(entry.payload, source)};
+  return {source, entry, std::nullopt, entry.payload.size(), read_cubin(entry.payload, source)};
 }
 
 Inspected from_entry_bytes(std::string_view bytes, const std::string& source) {
@@ -76,8 +80,11 @@ void add_config(const Config& config, const Selection& selection, std::vector<In
   for (const Job& job : jobs) {
     check_interrupt();
     progress.show(++done, jobs.size(), fmt::format("{} {}", job.kernel, job.arch->name));
-    for (const auto& entry : engine.entries(make_plan(job.config, job.kernel, *job.arch)))
+    const Plan plan = make_plan(job.config, job.kernel, *job.arch);
+    for (const auto& entry : engine.entries(plan)) {
       found.push_back(from_entry(*entry, config.origin()));
+      found.back().plan = plan;
+    }
   }
 }
 
@@ -85,7 +92,7 @@ void add_input(const std::string& path, const Selection& selection, std::vector<
   const std::string bytes = read_file(path);
   const std::string source = path == "-" ? "<stdin>" : path;
   if (is_elf(bytes)) {
-    found.push_back({source, std::nullopt, bytes.size(), read_cubin(bytes, source)});
+    found.push_back({source, std::nullopt, std::nullopt, bytes.size(), read_cubin(bytes, source)});
   } else if (bytes.starts_with(kEntryStart)) {
     found.push_back(from_entry_bytes(bytes, source));
   } else if (bytes.starts_with(kPackStart)) {
@@ -110,6 +117,33 @@ std::optional<unsigned> spill_bytes(const Inspected& inspected, const CubinKerne
   return static_cast<unsigned>(resources->spill_store_bytes + resources->spill_load_bytes);
 }
 
+const EntryPlan* planned(const Inspected& inspected, const CubinKernel& kernel) {
+  if (!inspected.plan) return nullptr;
+  const auto found = std::ranges::find(inspected.plan->entries, kernel.name, &EntryPlan::name);
+  return found == inspected.plan->entries.end() ? nullptr : &*found;
+}
+
+std::optional<int> dynamic_bytes(const Inspected& inspected, const CubinKernel& kernel) {
+  if (const EntryPlan* entry = planned(inspected, kernel)) return entry->dynamic_shared_bytes;
+  return std::nullopt;
+}
+
+/// Stages of the entry's ring, where it has one.
+std::optional<std::int64_t> stages(const Inspected& inspected, const CubinKernel& kernel) {
+  const EntryPlan* entry = planned(inspected, kernel);
+  if (!entry) return std::nullopt;
+  for (const Decision& decision : inspected.plan->decisions)
+    if (decision.name == entry->variant + ".stages") return std::get<std::int64_t>(decision.value);
+  return std::nullopt;
+}
+
+std::optional<int> resident_blocks(const Inspected& inspected, const CubinKernel& kernel) {
+  const EntryPlan* entry = planned(inspected, kernel);
+  if (!entry || !kernel.registers) return std::nullopt;
+  return blocks_per_sm(inspected.plan->arch, {entry->threads, static_cast<int>(*kernel.registers),
+                                              static_cast<int>(kernel.shared_bytes) + entry->dynamic_shared_bytes});
+}
+
 std::string kernel_name(const Inspected& inspected) { return inspected.stored ? inspected.stored->kernel : "cubin"; }
 
 /// The cache knows the arch for certain; a cubin's own record is the next best.
@@ -131,6 +165,9 @@ Json entry_json(const Inspected& inspected, const CubinKernel& kernel) {
           {"registers", or_null(kernel.registers)},
           {"spill_bytes", or_null(spill_bytes(inspected, kernel))},
           {"shared_bytes", kernel.shared_bytes},
+          {"dynamic_shared_bytes", or_null(dynamic_bytes(inspected, kernel))},
+          {"stages", or_null(stages(inspected, kernel))},
+          {"blocks_per_sm", or_null(resident_blocks(inspected, kernel))},
           {"stack_bytes", or_null(kernel.stack_bytes)},
           {"barriers", kernel.barriers.value_or(0)},
           {"mbarriers", kernel.mbarriers.value_or(0)},
@@ -171,6 +208,9 @@ std::string cubin_text(const Inspected& inspected) {
                {"registers", right},
                {"spills", right},
                {"shared", right},
+               {"dynamic", right},
+               {"stages", right},
+               {"blocks/SM", right},
                {"stack", right},
                {"barriers", right},
                {"mbarriers", right},
@@ -180,8 +220,10 @@ std::string cubin_text(const Inspected& inspected) {
                {"code", right}});
   for (const CubinKernel& kernel : inspected.info.kernels) {
     table.add({kernel.name, or_dash(kernel.registers), or_dash(spill_bytes(inspected, kernel)),
-               std::to_string(kernel.shared_bytes), or_dash(kernel.stack_bytes),
-               std::to_string(kernel.barriers.value_or(0)), std::to_string(kernel.mbarriers.value_or(0)),
+               std::to_string(kernel.shared_bytes), or_dash(dynamic_bytes(inspected, kernel)),
+               or_dash(stages(inspected, kernel)), or_dash(resident_blocks(inspected, kernel)),
+               or_dash(kernel.stack_bytes), std::to_string(kernel.barriers.value_or(0)),
+               std::to_string(kernel.mbarriers.value_or(0)),
                or_dash(kernel.required_threads ? kernel.required_threads : kernel.max_threads), or_dash(kernel.cluster),
                fmt::format("{} ({} B)", kernel.parameters.size(), or_dash(kernel.parameter_bytes)),
                std::to_string(kernel.code_bytes)});

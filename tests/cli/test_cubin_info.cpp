@@ -10,6 +10,7 @@
 #include <moegen/error.hpp>
 
 #include "cubin_info.hpp"
+#include "occupancy.hpp"
 #include "support/skip.hpp"
 
 using namespace moegen;
@@ -119,4 +120,20 @@ TEST_CASE("many random damages at once never crash") {
   }
   CHECK(refused > 300);
   CHECK(refused < 3000);
+}
+
+TEST_CASE("blocks of a multiprocessor, by whichever of its limits is reached first") {
+  const Arch& hopper = find_arch("sm_90a");
+  CHECK(cli::blocks_per_sm(hopper, {.threads = 384, .registers = 168, .shared_bytes = 1000}) == 1);  // 12 of 12 warps
+  CHECK(cli::blocks_per_sm(hopper, {.threads = 256, .registers = 128, .shared_bytes = 0}) == 2);
+  CHECK(cli::blocks_per_sm(hopper, {.threads = 256, .registers = 129, .shared_bytes = 0}) == 1);  // 3 warps a partition
+  CHECK(cli::blocks_per_sm(hopper, {.threads = 1024, .registers = 32, .shared_bytes = 0}) == 2);
+  CHECK(cli::blocks_per_sm(hopper, {.threads = 1025, .registers = 255, .shared_bytes = 0}) == 0);
+  CHECK(cli::blocks_per_sm(hopper, {.threads = 128, .registers = 32, .shared_bytes = hopper.max_shared_bytes}) == 1);
+  CHECK(cli::blocks_per_sm(hopper, {.threads = 128, .registers = 32, .shared_bytes = hopper.max_shared_bytes + 1}) ==
+        0);
+  CHECK(cli::blocks_per_sm(hopper, {.threads = 128, .registers = 32, .shared_bytes = 113 * 1024}) == 2);
+  CHECK(cli::blocks_per_sm(hopper, {.threads = 32, .registers = 16, .shared_bytes = 0}) == 32);
+  CHECK(cli::blocks_per_sm(find_arch("sm_86"), {.threads = 32, .registers = 16, .shared_bytes = 0}) == 16);
+  CHECK(cli::blocks_per_sm(find_arch("sm_89"), {.threads = 32, .registers = 16, .shared_bytes = 0}) == 24);
 }

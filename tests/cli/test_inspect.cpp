@@ -32,7 +32,8 @@ TEST_CASE("a bare cubin") {
   CHECK(cubin["entries"][1]["name"] == "kern");
   CHECK(cubin["entries"][1]["registers"] == 10);
   CHECK(cubin["entries"][1]["shared_bytes"] == 512);
-  CHECK(cubin["entries"][1]["spill_bytes"].is_null());
+  for (const char* unknown : {"spill_bytes", "dynamic_shared_bytes", "stages", "blocks_per_sm"})
+    CHECK(cubin["entries"][1][unknown].is_null());
   CHECK(cubin["entries"][1]["max_threads"] == json{256, 1, 1});
   CHECK(cubin["entries"][1]["parameters"].size() == 4);
 
@@ -58,6 +59,11 @@ TEST_CASE("a config: its kernels are built first, and what is inside agrees with
         CHECK(entry["name"].get<std::string>().starts_with("moegen_"));
         CHECK(entry["spill_bytes"] == 0);
         CHECK(entry["parameter_bytes"].get<int>() > 0);
+        const bool matmul = kernel["kernel"].get<std::string>().starts_with("grouped_matmul.");
+        CHECK(entry["blocks_per_sm"].get<int>() >= 1);
+        CHECK(entry["stages"].is_number() == matmul);
+        if (matmul) CHECK(entry["blocks_per_sm"] == 1);
+        if (matmul) CHECK(entry["dynamic_shared_bytes"].get<int>() > 100000);
         registers = std::max(registers, entry["registers"].get<int>());
         shared = std::max(shared, entry["shared_bytes"].get<int>());
       }
