@@ -160,6 +160,10 @@ Plan plan(const Config& config, std::string_view kernel, const Arch& arch) {
   Plan result = std::move(builder).finish<Args>(kLaunchAbi);
   for (grouped_matmul::Rejection& one : rejected)
     result.rejected.push_back({std::move(one.tiles), std::move(one.reason)});
+  if (arch.name == "sm_90a" && problem.gather_a)
+    result.rejected.push_back({"tensor copies and wgmma",
+                               "experts.gather_a is true, and a copy's box holds rows that lie side by side; permute "
+                               "brings them there"});
   if (is_portable(result)) return result;
   result.parameter = "TensorArgs";
   result.parameter_bytes = sizeof(TensorArgs);

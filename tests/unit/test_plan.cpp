@@ -231,6 +231,17 @@ TEST_CASE("up_epilogue is the matmul's where the activation is, else the activat
   CHECK(decision(planned("false"), "epilogue").reason == "experts.up_epilogue follows the activation, in its kernel");
 }
 
+TEST_CASE("rows that are gathered say what they cost") {
+  const auto explained = [](const char* gather) {
+    return make_plan(config_with(std::string(R"(, "experts": {"gather_a": )") + gather + "}"), "grouped_matmul.up",
+                     find_arch("sm_90a"))
+        .explain();
+  };
+  const std::string why = "experts.gather_a is true, and a copy's box holds rows that lie side by side";
+  CHECK(explained("true").find(why) != std::string::npos);
+  CHECK(explained("false").find(why) == std::string::npos);
+}
+
 TEST_CASE("parts of a plan: one for each entry point of a matmul, and of anything else the whole") {
   const Plan matmul = make_plan(config_with(""), "grouped_matmul.up", find_arch("sm_90a"));
   const std::vector<Plan> parts = parts_of(matmul);
