@@ -41,7 +41,7 @@ enum Constant {
 // The first entry of the plan, which is always there. A single block may be launched as a grid or as a cluster.
 constexpr int kGrid = 0;
 
-// Threads of the entry for few pairs: it writes the tables of most models in one step.
+// Threads of the entry for few pairs, which has one pair a thread, and writes the tables of most models in one step.
 constexpr int kFewThreads = 256;
 
 // Pairs that a block takes before another joins: one step of each of 32 warps (docs/kernels.md).
@@ -113,18 +113,9 @@ bool has_few(const ConfigFields& fields) {
          !fields.indices.scales_offset;
 }
 
-// True if two blocks' registers fit a multiprocessor. Options and wide ids would spill.
-bool fits_beside(const ConfigFields& fields, const BlockShape& shape, const Arch& arch) {
-  const int threads = shape.warps * kWarpSize;
-  return has_few(fields) && bits(fields.indices.ids) <= 32 && num_groups(fields) <= threads &&
-         2 * threads <= arch.max_threads_per_sm;
-}
-
 // Where one team of blocks takes over from another; measured on an H200 with 256 experts (docs/kernels.md).
-void add_teams(PlanBuilder& plan, const ConfigFields& fields, const BlockShape& shape, const Arch& arch) {
-  plan.host("min_blocks", std::int64_t{fits_beside(fields, shape, arch) ? 2 : 1},
-            "registers leave room for the blocks of a launch that comes early, but where options need them");
-  plan.derived("few_threads", std::int64_t{kFewThreads}, "threads of the entry for one warp of pairs");
+void add_teams(PlanBuilder& plan, const Arch& arch) {
+  plan.derived("few_threads", std::int64_t{kFewThreads}, "pairs and threads of the entry for few pairs");
   plan.host("clusters", arch.clusters,
             arch.clusters ? "blocks exchange counts in distributed shared memory" : "no clusters on this arch");
   plan.host("pairs_per_block", kPairsPerBlock, "one step of every warp: then a cluster's barrier repays itself");
@@ -140,6 +131,7 @@ EntryPlan make_few_entry(const Arch& arch) {
   entry.name = "moegen_create_indices_few";
   entry.variant = "few";
   entry.threads = kFewThreads;
+  entry.dynamic_shared_bytes = 8 * kFewThreads / kWarpSize;  // the kernel's Exchange of each warp
   entry.dependent_launch = arch.dependent_launch;
   return entry;
 }
@@ -162,7 +154,7 @@ Plan plan(const Config& config, std::string_view kernel, const Arch& arch) {
   PlanBuilder builder(config, kernel, arch);
   add_fields(builder, config.fields());
   const BlockShape shape = add_shape(builder, config.fields(), arch);
-  add_teams(builder, config.fields(), shape, arch);
+  add_teams(builder, arch);
   builder.entry(make_entry("grid", arch, shape));
   if (arch.clusters) builder.entry(make_entry("cluster", arch, shape));
   if (has_few(config.fields())) builder.entry(make_few_entry(arch));
@@ -217,7 +209,7 @@ std::uint32_t grid_blocks(std::int64_t num_pairs, const LaunchConstants& values,
 
 Launch launch(const LaunchConstants& values, const LaunchDevice& device, const void* raw) noexcept {
   const std::int64_t num_pairs = static_cast<const Args*>(raw)->num_pairs;
-  if (num_pairs <= kWarpSize && values[kFewEntry] >= 0) return {static_cast<int>(values[kFewEntry]), 1, 1};
+  if (num_pairs <= kFewThreads && values[kFewEntry] >= 0) return {static_cast<int>(values[kFewEntry]), 1, 1};
   if (num_pairs > device.max_cluster * values[kMostPairsPerBlock])
     return {kGrid, grid_blocks(num_pairs, values, device), 1};
   const std::uint32_t blocks = cluster_blocks(num_pairs, values[kBlockPairs], device);

@@ -21,7 +21,7 @@
 // Barriers: block_sync between the steps; one barrier of the team between totals written and totals read. A block of a
 //   cluster writes its totals into every peer, so it first waits until all have started.
 //
-// At most 32 pairs have an entry of their own, in few.cuh.
+// Few pairs have an entry of their own, in few.cuh.
 //
 // The text is kept short on purpose (one entry point, few unrolled loops): compile time follows it.
 #pragma once
@@ -428,10 +428,10 @@ MOEGEN_DEVICE void run(const Args& args) {
   block_sync();
   // A warp takes at least 32 pairs, so no more warps than that have counted anything.
   combine_warps<P>(shared, table, team, min_of<uint32_t>(P::num_warps, ceil_div<uint32_t>(args.num_pairs, kWarpSize)));
+  launch_dependents();  // not earlier, nor later: docs/kernels.md
   await_totals(args, team);
   const Sums all = locate_groups<P>(args, shared, table, team);
   block_sync();
-  launch_dependents();  // not earlier: blocks that wait would take the place of a router's (docs/kernels.md)
   place_pairs<P>(args, shared, chunk, counts, step);
   fill_unused<P>(args, shared, all.rows);
   if (chunk.staged) write_staged<P>(args, shared, all);

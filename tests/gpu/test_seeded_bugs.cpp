@@ -23,7 +23,7 @@ struct Bug {
   std::string_view name, file, right, wrong;
 };
 
-constexpr std::array<Bug, 9> kIndicesBugs = {{
+constexpr std::array<Bug, 10> kIndicesBugs = {{
     {"ranks count the lane itself", "create_indices/kernel.cuh",
      "popcount(step.peers & lanes_below());\n  const bool kept",
      "popcount(step.peers & (lanes_below() * 2 + 1));\n  const bool kept"},
@@ -41,8 +41,10 @@ constexpr std::array<Bug, 9> kIndicesBugs = {{
      "row <= capacity; row += warps"},
     {"staged pairs lose their rows", "create_indices/kernel.cuh",
      "[has_all_rows<P>() ? i : shared.staged_row[i]] =", "[i] ="},
-    {"few pairs: higher groups come first", "create_indices/few.cuh", "standing.same & ~votes;",
-     "standing.same & votes;"},
+    {"few pairs: higher groups come first", "create_indices/few.cuh", "standing.same[r] & ~votes;",
+     "standing.same[r] & votes;"},
+    {"few pairs: ranks are a warp's own", "create_indices/few.cuh",
+     "popcount(r < warp_index() ? mask :", "popcount(r < warp_index() ? 0 :"},
 }};
 
 constexpr std::array<Bug, 5> kFinalizeBugs = {{
@@ -93,7 +95,7 @@ Engine seeded_engine(const std::filesystem::path& directory) {
 }
 
 bool indices_caught(const Kernel& kernel, const Config& config) {
-  for (std::int64_t pairs : {11, 1000, 5000, 200000})
+  for (std::int64_t pairs : {11, 197, 1000, 5000, 200000})
     for (verify::IdPattern pattern : verify::all_id_patterns())
       if (verify::run_case(kernel, config, {pairs, pattern, 5})) return true;
   return false;

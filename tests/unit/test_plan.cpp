@@ -106,8 +106,8 @@ TEST_CASE("create_indices picks its team from the number of pairs and the device
   CHECK(launch(0, hopper).grid == 1);
   for (const LaunchDevice& device : {hopper, slice}) {
     CHECK(variant(0, device) == "few");
-    CHECK(variant(32, device) == "few");
-    CHECK(variant(33, device) == "cluster");
+    CHECK(variant(256, device) == "few");
+    CHECK(variant(257, device) == "cluster");
   }
   CHECK(launch(1024, hopper).grid == 1);
   CHECK(launch(1025, hopper).cluster == 2);
