@@ -58,6 +58,7 @@ enum EntryConstant {
   kLeastRows,
   kBoxHeights,
   kStoreRows,
+  kMostAverage,
   kEntryConstants
 };
 
@@ -92,9 +93,10 @@ void add_tile_numbers(PlanBuilder& plan, const TilePlan& tiles, const MatmulProb
   add("staging_rows", tiles.staging_rows, "rows of c that a warpgroup stages at once");
   add("staging_bytes", tiles.staging_bytes(problem), "of a warpgroup, 16 bytes between rows against bank conflicts");
   add("least_rows", tiles.least_rows, "rows of a group, on average, from which on these tiles are taken");
+  add("most_rows", tiles.most_rows, "and up to which; 0: any number");
   add("raster", tiles.raster, "units of columns side by side: their tokens stay in L2");
   add("even_tiles", tiles.even_tiles, "groups of up to so many tiles are split evenly");
-  add("token_step", tiles.token_step(), "8 rows for each block of a cluster");
+  add("token_step", tiles.token_step(), "rows that tiles are cut to: a warpgroup's, or 8 for each block of a cluster");
   add("box_heights", tiles.box_heights(), "heights of the token boxes that make up the smaller widths, or-ed");
   add("num_widths", static_cast<std::int64_t>(tiles.widths.size()), "loops");
   add("shared_bytes", tiles.shared_bytes(problem), "of a block");
@@ -211,6 +213,7 @@ std::vector<std::string_view> templates(const Plan& plan) {
 std::string_view entry_template(const EntryPlan& entry) {
   if (entry.variant == "portable") return "grouped_matmul::run<Params, Portable, Custom>";
   if (entry.variant == "tall") return "grouped_matmul::run<Params, Tall, Custom>";
+  if (entry.variant == "mid") return "grouped_matmul::run<Params, Mid, Custom>";
   return entry.variant == "narrow" ? "grouped_matmul::run<Params, Narrow, Custom>"
                                    : "grouped_matmul::run<Params, Wide, Custom>";
 }
@@ -256,6 +259,7 @@ LaunchConstants constants(const Plan& plan) {
     entry[kCluster] = number("cluster");
     entry[kLeastRows] = number("least_rows");
     entry[kBoxHeights] = number("box_heights");
+    entry[kMostAverage] = number("most_rows");
     entry[kStoreRows] = values[kNeeds] & kTensorMaps ? number("store_rows") : 0;
   }
   return values;
@@ -271,12 +275,15 @@ std::int64_t busy_groups(const Args& args) noexcept {
   return args.num_active_experts > 0 ? std::min(most, args.num_active_experts) : most;
 }
 
-/// The last entry that wants no more rows a group than there are on average.
+/// The last entry that wants as many rows a group as there are on average.
 int choose_entry(const LaunchConstants& values, const Args& args) noexcept {
   const std::int64_t groups = busy_groups(args);
   int chosen = 0;
-  for (int i = 1; i < values[kNumEntries]; ++i)
-    if (args.num_rows >= entry_constants(values, i)[kLeastRows] * groups) chosen = i;
+  for (int i = 1; i < values[kNumEntries]; ++i) {
+    const std::int64_t* entry = entry_constants(values, i);
+    const bool few = entry[kMostAverage] == 0 || args.num_rows <= entry[kMostAverage] * groups;
+    if (few && args.num_rows >= entry[kLeastRows] * groups) chosen = i;
+  }
   return chosen;
 }
 

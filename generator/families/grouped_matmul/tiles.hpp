@@ -36,6 +36,7 @@ struct TilePlan {
   bool portable = false;  ///< for every arch: by the matrix product of a warp, without tensor copies
 
   std::int64_t least_rows = 0;  ///< a group's rows, on average, from which on these tiles are taken
+  int most_rows = 0;            ///< and up to which; 0: any number
 
   /// Tiles begin at stage 0, and loops over stages are unrolled. (192 tokens on N then spill.)
   bool aligned(const MatmulProblem& problem) const { return tokens_on_m && problem.depth_blocks() % stages == 0; }
@@ -45,7 +46,8 @@ struct TilePlan {
   int scale_chunks(const MatmulProblem& problem) const;
   /// Floats of a stage that carry block scales.
   int scale_floats(const MatmulProblem& problem) const;
-  int token_step() const { return 8 * cluster; }
+  /// Rows that tiles are cut to: those of a warpgroup, or 8 for each block of a cluster.
+  int token_step() const { return tokens_on_m ? 64 : 8 * cluster; }
   int tile_columns(const MatmulProblem& problem) const { return problem.gated ? weight_rows / 2 : weight_rows; }
   int warpgroup_columns(const MatmulProblem& problem) const {
     return tokens_on_m ? tile_columns(problem) : tile_columns(problem) / warpgroups;

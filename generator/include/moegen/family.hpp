@@ -17,7 +17,7 @@ namespace moegen {
 
 /// Numbers that a family derives from its Plan once, so that a launch computes nothing twice and looks nothing up.
 /// Each family names its own slots in an enum.
-using LaunchConstants = std::array<std::int64_t, 32>;
+using LaunchConstants = std::array<std::int64_t, 48>;
 
 /// Facts of the device a launch goes to.
 struct LaunchDevice {

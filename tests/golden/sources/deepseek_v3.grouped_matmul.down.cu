@@ -1689,8 +1689,8 @@ template <class P, class T>
 MOEGEN_DEVICE bool bring_tile(const Args& args, const Shared<P, T>& shared, Ring<T>& ring, TileWalk<P, T>& walk,
                               Tile& tile, ScaleBatch<P, T>& now, uint32_t warp) {
   using Batch = ScaleBatch<P, T>;
-  // The walk through more groups leaves too few registers, but for the tiles of three warpgroups.
-  constexpr bool kAhead = P::groups_per_lane == 1 || T::warpgroups == 3;
+  // The walk through more groups leaves too few registers, but for three warpgroups and one scale of weights.
+  constexpr bool kAhead = P::groups_per_lane == 1 || (T::warpgroups == 3 && kWeightScales<P, T> == 1);
   const uint32_t blocks = tile.expert < 0 ? 0 : P::depth_blocks;
   if (blocks == 0) bring_nothing(shared, ring, kEmptySlices<T>);
   bool follows = false;
@@ -2946,42 +2946,6 @@ struct Narrow {
 };
 
 /// Tiles of up to 192 tokens.
-struct Wide {
-  enum : uint32_t { max_tokens = 192 };
-  enum : uint32_t { weight_rows = 128 };
-  enum : uint32_t { tile_columns = 128 };
-  enum : uint32_t { warpgroup_columns = 64 };
-  enum : uint32_t { warpgroups = 2 };
-  enum : uint32_t { stages = 4 };
-  enum : uint32_t { cluster = 1 };
-  enum : uint32_t { scale_warps = 3 };
-  enum : uint32_t { staging_rows = 192 };
-  enum : uint32_t { staging_bytes = 24576 };
-  enum : uint32_t { raster = 4 };
-  enum : uint32_t { even_tiles = 8 };
-  enum : uint32_t { token_step = 8 };
-  enum : uint32_t { box_heights = 224 };
-  enum : uint32_t { num_widths = 6 };
-  enum : uint32_t { shared_bytes = 216192 };
-  enum : uint32_t { threads = 384 };
-  enum : uint32_t { loader_registers = 56 };
-  enum : uint32_t { multiplier_registers = 224 };
-  enum : uint32_t { store_rows = 64 };
-  enum : uint32_t { staging_panels = 1 };
-  enum : uint32_t { part_columns = 128 };
-  enum : uint32_t { scale_chunks = 1 };
-  enum : uint32_t { scale_floats = 192 };
-  enum : bool { tokens_on_m = false };
-  enum : bool { aligned = false };
-  enum : bool { weights_once = false };
-  /// Columns of tokens that have a loop of their own, and the columns of a sum.
-  static MOEGEN_DEVICE constexpr uint32_t width(uint32_t index) { return index == 0 ? 32 : index == 1 ? 64 : index == 2 ? 96 : index == 3 ? 128 : index == 4 ? 160 : 192; }
-  static MOEGEN_DEVICE constexpr uint32_t product_columns(uint32_t index) { return index == 0 ? 32 : index == 1 ? 64 : index == 2 ? 96 : index == 3 ? 128 : index == 4 ? 160 : 192; }
-  template <class P, class T, class Custom, uint32_t N>
-  using Finish = grouped_matmul::FinishTokensN<P, T, Custom, N>;
-};
-
-/// Tiles of up to 192 tokens.
 struct Tall {
   enum : uint32_t { max_tokens = 192 };
   enum : uint32_t { weight_rows = 128 };
@@ -2994,8 +2958,8 @@ struct Tall {
   enum : uint32_t { staging_rows = 64 };
   enum : uint32_t { staging_bytes = 16384 };
   enum : uint32_t { raster = 4 };
-  enum : uint32_t { even_tiles = 0 };
-  enum : uint32_t { token_step = 8 };
+  enum : uint32_t { even_tiles = 2 };
+  enum : uint32_t { token_step = 64 };
   enum : uint32_t { box_heights = 192 };
   enum : uint32_t { num_widths = 3 };
   enum : uint32_t { shared_bytes = 216256 };
@@ -3178,62 +3142,6 @@ struct Wgmma<float8_e4m3fn, 64> {
 };
 
 template <>
-struct Wgmma<float8_e4m3fn, 96> {
-  /// d = a * b + (accumulate ? d : 0). A transposed operand has M or N contiguous.
-  template <bool a_transposed = false, bool b_transposed = false>
-  static MOEGEN_DEVICE void multiply(float (&d)[48], uint64_t a, uint64_t b, bool accumulate) {
-    static_assert(!a_transposed && !b_transposed, "8-bit elements have K contiguous");
-#ifdef MOEGEN_TARGET_CPU
-    cpu::wgmma(d, 96, MOEGEN_CPU_E4M3, a, nullptr, b, accumulate | a_transposed << 3 | b_transposed << 4);
-#else
-    asm volatile(
-      "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, %50, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n96k32.f32.e4m3.e4m3 "
-      "{%0, %1, %2, %3, %4, %5, %6, %7, "
-      "%8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, "
-      "%24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, "
-      "%40, %41, %42, %43, %44, %45, %46, %47}, "
-      "%48, %49, accumulate, 1, 1;\n}"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-        "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-        "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-        "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47])
-      : "l"(a), "l"(b), "r"(static_cast<uint32_t>(accumulate)));
-#endif
-  }
-  /// The same with this thread's part of A in registers, as mma has it.
-  template <bool a_transposed = false, bool b_transposed = false>
-  static MOEGEN_DEVICE void multiply(float (&d)[48], const uint32_t (&a)[4], uint64_t b, bool accumulate) {
-    static_assert(!a_transposed && !b_transposed, "8-bit elements have K contiguous");
-#ifdef MOEGEN_TARGET_CPU
-    cpu::wgmma(d, 96, MOEGEN_CPU_E4M3, 0, a, b, accumulate | a_transposed << 3 | b_transposed << 4);
-#else
-    asm volatile(
-      "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, %53, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n96k32.f32.e4m3.e4m3 "
-      "{%0, %1, %2, %3, %4, %5, %6, %7, "
-      "%8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, "
-      "%24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, "
-      "%40, %41, %42, %43, %44, %45, %46, %47}, "
-      "{%48, %49, %50, %51}, %52, accumulate, 1, 1;\n}"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-        "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-        "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-        "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<uint32_t>(accumulate)));
-#endif
-  }
-};
-
-template <>
 struct Wgmma<float8_e4m3fn, 128> {
   /// d = a * b + (accumulate ? d : 0). A transposed operand has M or N contiguous.
   template <bool a_transposed = false, bool b_transposed = false>
@@ -3297,158 +3205,6 @@ struct Wgmma<float8_e4m3fn, 128> {
   }
 };
 
-template <>
-struct Wgmma<float8_e4m3fn, 160> {
-  /// d = a * b + (accumulate ? d : 0). A transposed operand has M or N contiguous.
-  template <bool a_transposed = false, bool b_transposed = false>
-  static MOEGEN_DEVICE void multiply(float (&d)[80], uint64_t a, uint64_t b, bool accumulate) {
-    static_assert(!a_transposed && !b_transposed, "8-bit elements have K contiguous");
-#ifdef MOEGEN_TARGET_CPU
-    cpu::wgmma(d, 160, MOEGEN_CPU_E4M3, a, nullptr, b, accumulate | a_transposed << 3 | b_transposed << 4);
-#else
-    asm volatile(
-      "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, %82, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n160k32.f32.e4m3.e4m3 "
-      "{%0, %1, %2, %3, %4, %5, %6, %7, "
-      "%8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, "
-      "%24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, "
-      "%40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, "
-      "%56, %57, %58, %59, %60, %61, %62, %63, "
-      "%64, %65, %66, %67, %68, %69, %70, %71, "
-      "%72, %73, %74, %75, %76, %77, %78, %79}, "
-      "%80, %81, accumulate, 1, 1;\n}"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-        "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-        "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-        "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-        "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-        "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),
-        "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),
-        "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79])
-      : "l"(a), "l"(b), "r"(static_cast<uint32_t>(accumulate)));
-#endif
-  }
-  /// The same with this thread's part of A in registers, as mma has it.
-  template <bool a_transposed = false, bool b_transposed = false>
-  static MOEGEN_DEVICE void multiply(float (&d)[80], const uint32_t (&a)[4], uint64_t b, bool accumulate) {
-    static_assert(!a_transposed && !b_transposed, "8-bit elements have K contiguous");
-#ifdef MOEGEN_TARGET_CPU
-    cpu::wgmma(d, 160, MOEGEN_CPU_E4M3, 0, a, b, accumulate | a_transposed << 3 | b_transposed << 4);
-#else
-    asm volatile(
-      "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, %85, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n160k32.f32.e4m3.e4m3 "
-      "{%0, %1, %2, %3, %4, %5, %6, %7, "
-      "%8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, "
-      "%24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, "
-      "%40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, "
-      "%56, %57, %58, %59, %60, %61, %62, %63, "
-      "%64, %65, %66, %67, %68, %69, %70, %71, "
-      "%72, %73, %74, %75, %76, %77, %78, %79}, "
-      "{%80, %81, %82, %83}, %84, accumulate, 1, 1;\n}"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-        "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-        "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-        "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-        "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-        "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),
-        "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),
-        "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<uint32_t>(accumulate)));
-#endif
-  }
-};
-
-template <>
-struct Wgmma<float8_e4m3fn, 192> {
-  /// d = a * b + (accumulate ? d : 0). A transposed operand has M or N contiguous.
-  template <bool a_transposed = false, bool b_transposed = false>
-  static MOEGEN_DEVICE void multiply(float (&d)[96], uint64_t a, uint64_t b, bool accumulate) {
-    static_assert(!a_transposed && !b_transposed, "8-bit elements have K contiguous");
-#ifdef MOEGEN_TARGET_CPU
-    cpu::wgmma(d, 192, MOEGEN_CPU_E4M3, a, nullptr, b, accumulate | a_transposed << 3 | b_transposed << 4);
-#else
-    asm volatile(
-      "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, %98, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n192k32.f32.e4m3.e4m3 "
-      "{%0, %1, %2, %3, %4, %5, %6, %7, "
-      "%8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, "
-      "%24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, "
-      "%40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, "
-      "%56, %57, %58, %59, %60, %61, %62, %63, "
-      "%64, %65, %66, %67, %68, %69, %70, %71, "
-      "%72, %73, %74, %75, %76, %77, %78, %79, "
-      "%80, %81, %82, %83, %84, %85, %86, %87, "
-      "%88, %89, %90, %91, %92, %93, %94, %95}, "
-      "%96, %97, accumulate, 1, 1;\n}"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-        "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-        "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-        "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-        "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-        "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),
-        "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),
-        "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]),
-        "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]),
-        "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95])
-      : "l"(a), "l"(b), "r"(static_cast<uint32_t>(accumulate)));
-#endif
-  }
-  /// The same with this thread's part of A in registers, as mma has it.
-  template <bool a_transposed = false, bool b_transposed = false>
-  static MOEGEN_DEVICE void multiply(float (&d)[96], const uint32_t (&a)[4], uint64_t b, bool accumulate) {
-    static_assert(!a_transposed && !b_transposed, "8-bit elements have K contiguous");
-#ifdef MOEGEN_TARGET_CPU
-    cpu::wgmma(d, 192, MOEGEN_CPU_E4M3, 0, a, b, accumulate | a_transposed << 3 | b_transposed << 4);
-#else
-    asm volatile(
-      "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, %101, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n192k32.f32.e4m3.e4m3 "
-      "{%0, %1, %2, %3, %4, %5, %6, %7, "
-      "%8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, "
-      "%24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, "
-      "%40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, "
-      "%56, %57, %58, %59, %60, %61, %62, %63, "
-      "%64, %65, %66, %67, %68, %69, %70, %71, "
-      "%72, %73, %74, %75, %76, %77, %78, %79, "
-      "%80, %81, %82, %83, %84, %85, %86, %87, "
-      "%88, %89, %90, %91, %92, %93, %94, %95}, "
-      "{%96, %97, %98, %99}, %100, accumulate, 1, 1;\n}"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-        "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-        "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-        "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-        "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-        "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),
-        "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),
-        "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]),
-        "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]),
-        "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<uint32_t>(accumulate)));
-#endif
-  }
-};
-
 
 }  // namespace moegen
 
@@ -3456,12 +3212,6 @@ extern "C" __global__ void __launch_bounds__(384, 1)
 moegen_grouped_matmul_narrow(const __grid_constant__ moegen::grouped_matmul::TensorArgs args) {
   using namespace moegen;
   grouped_matmul::run<Params, Narrow, Custom>(args);
-}
-
-extern "C" __global__ void __launch_bounds__(384, 1)
-moegen_grouped_matmul_wide(const __grid_constant__ moegen::grouped_matmul::TensorArgs args) {
-  using namespace moegen;
-  grouped_matmul::run<Params, Wide, Custom>(args);
 }
 
 extern "C" __global__ void __launch_bounds__(512, 1)

@@ -1951,8 +1951,8 @@ template <class P, class T>
 MOEGEN_DEVICE bool bring_tile(const Args& args, const Shared<P, T>& shared, Ring<T>& ring, TileWalk<P, T>& walk,
                               Tile& tile, ScaleBatch<P, T>& now, uint32_t warp) {
   using Batch = ScaleBatch<P, T>;
-  // The walk through more groups leaves too few registers, but for the tiles of three warpgroups.
-  constexpr bool kAhead = P::groups_per_lane == 1 || T::warpgroups == 3;
+  // The walk through more groups leaves too few registers, but for three warpgroups and one scale of weights.
+  constexpr bool kAhead = P::groups_per_lane == 1 || (T::warpgroups == 3 && kWeightScales<P, T> == 1);
   const uint32_t blocks = tile.expert < 0 ? 0 : P::depth_blocks;
   if (blocks == 0) bring_nothing(shared, ring, kEmptySlices<T>);
   bool follows = false;
@@ -3401,8 +3401,8 @@ struct Tall {
   enum : uint32_t { staging_rows = 64 };
   enum : uint32_t { staging_bytes = 8192 };
   enum : uint32_t { raster = 4 };
-  enum : uint32_t { even_tiles = 0 };
-  enum : uint32_t { token_step = 8 };
+  enum : uint32_t { even_tiles = 2 };
+  enum : uint32_t { token_step = 64 };
   enum : uint32_t { box_heights = 64 };
   enum : uint32_t { num_widths = 2 };
   enum : uint32_t { shared_bytes = 215232 };
