@@ -59,7 +59,8 @@ Plan plan(const Config& config, std::string_view kernel, const Arch& arch) {
   PlanBuilder builder(config, kernel, arch);
   const ConfigFields& fields = config.fields();
   const RowFormat format = format_of(fields);
-  const RowShape shape = choose_row_shape(format, false, format.scheme == Scheme::none ? kPiecesOfCopy : 1);
+  RowShape shape = choose_row_shape(format, false, format.scheme == Scheme::none ? kPiecesOfCopy : 1);
+  shape.resident = 1;  // the rows of a token's slots are in registers, too
   add_rows(builder, fields, format, shape, fields.expert_hidden == fields.hidden ? "/hidden" : "/expert_hidden");
   add_layer(builder, fields, shape);
   builder.entry(rows_entry("moegen_permute", shape, arch));

@@ -20,6 +20,8 @@ constexpr std::int64_t kNarrow =
 constexpr std::int64_t kMostTeam = 128;  // of a whole row: small blocks wait for their barriers at different times
 constexpr std::int64_t kFewWaves = 4;    // of blocks that read 32 bytes a thread at a time: a loop saves their starts
 constexpr std::int64_t kManyWaves = 32;  // and of others: then an uneven last wave costs little (docs/kernels.md)
+constexpr std::int64_t kRegisterFile = 1 << 16;  // of a multiprocessor, sm_80 up (CUDA C++ Programming Guide)
+constexpr std::int64_t kRegisters = 40;  // of a thread that has one vector: then enough loads are in flight
 constexpr std::int64_t kMostKept = 4;    // vectors of a thread that a whole row is kept in: 64 registers of floats
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -32,10 +34,16 @@ Dtype output_dtype(const RowFormat& format) {
   return is_fp4(format.scheme) ? Dtype::float4_e2m1fn : Dtype::float8_e4m3fn;
 }
 
+// Elements that a thread encodes at a time: 16 bytes of output, or of input and more where codes have four bits: twice as
+// many would leave half of each sector that a warp asks for to its next load.
+std::int64_t vector_of(const RowFormat& format) {
+  return is_fp4(format.scheme) ? 16 : 128 / bits(output_dtype(format));
+}
+
 // Neighbouring lanes that find the scale of a group together.
 std::int64_t lanes_of(Scheme scheme, std::int64_t vector) {
   if (scheme == Scheme::block128) return 128 / vector;
-  return scheme == Scheme::mxfp8 ? 32 / vector : 1;
+  return scheme == Scheme::mxfp8 || scheme == Scheme::mxfp4 ? 32 / vector : 1;
 }
 
 // A whole row is one team's: 128 threads at most, then more vectors a thread, and a row that is wider still is read
@@ -92,7 +100,6 @@ bool has_scales(Scheme scheme) { return quantises_rows(scheme) && scheme != Sche
 std::int64_t scale_bytes(const Plan& plan) {
   const std::string& scheme = plan.text("scheme_kind");
   if (scheme == "none" || scheme == "tensor") return 0;
-  if (scheme == "nvfp4") return 2;  // two scales are stored at once
   return scheme == "rowwise" || plan.text("scale_dtype") == "float32" ? 4 : 1;
 }
 
@@ -100,13 +107,14 @@ std::int64_t scale_bytes(const Plan& plan) {
 
 RowShape choose_row_shape(const RowFormat& format, bool whole_warps, std::int64_t most_vectors) {
   RowShape shape;
-  shape.vector = 128 / bits(output_dtype(format));
+  shape.vector = vector_of(format);
   const std::int64_t vectors = divide_up(format.width, shape.vector);
   if (format.scheme == Scheme::rowwise)
     shape_whole_row(shape, vectors);
   else
     shape_slices(shape, vectors, whole_warps ? kWarpSize : lanes_of(format.scheme, shape.vector), most_vectors);
   shape.threads = static_cast<int>(round_up(shape.team * shape.rows_per_block, kWarpSize));
+  shape.resident = shape.vectors == 1 ? std::max<std::int64_t>(1, kRegisterFile / (kRegisters * shape.threads)) : 1;
   shape.waves = format.paired || format.scheme == Scheme::rowwise ? kManyWaves : kFewWaves;
   return shape;
 }
@@ -125,12 +133,13 @@ void add_rows(PlanBuilder& plan, const ConfigFields& fields, const RowFormat& fo
   if (has_scales(format.scheme)) add_quantiser(plan, fields);
   plan.field("column_scales", quantised && fields.quantization.scale_layout == ScaleLayout::column,
              "/quantization/scale_layout");
-  plan.derived("vector", shape.vector, "elements that become 16 bytes");
+  plan.derived("vector", shape.vector, "elements that a thread encodes at a time");
   plan.derived("vectors", shape.vectors, "vectors of a thread in a row");
   plan.derived("team", shape.team, "threads of a row, or of a slice of it");
   plan.derived("rows_per_block", shape.rows_per_block, "teams of a block");
   plan.derived("blocks_per_row", shape.blocks_per_row, "slices that cover a row");
   plan.host("waves", shape.waves, "blocks of a grid at most, in times of what a device holds");
+  plan.host("resident_blocks", shape.resident, "blocks that a multiprocessor holds at least, which bounds registers");
   plan.derived("row_kept", shape.row_kept,
                shape.row_kept ? "registers hold what a team reads" : "the row is too wide for registers");
 }
@@ -170,7 +179,7 @@ const char* check_scales(const LaunchConstants& values, const RowPointers& point
   if (bytes == 0) return nullptr;
   if (!pointers.scales) return "scales is null; it takes the scales of the rows (quantize::Args says their shape)";
   if (misaligned(pointers.scales, bytes))
-    return "scales is not aligned to what is stored at once: 4, 2 (nvfp4) or 1 bytes";
+    return "scales is not aligned to its element";
   if (values[RowConstants::kColumnScales] == 0) return nullptr;
   if (misaligned(pointers.scales, 16)) return "scales of the column layout are not aligned to 16 bytes";
   if (pointers.scales_stride == 0) return nullptr;

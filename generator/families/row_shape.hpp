@@ -25,12 +25,13 @@ struct RowFormat {
 
 /// The decisions of rows.cuh.
 struct RowShape {
-  std::int64_t vector = 0;   ///< elements that become 16 bytes
+  std::int64_t vector = 0;   ///< elements that a thread encodes at a time
   std::int64_t vectors = 1;  ///< of a thread
   std::int64_t team = 0;     ///< threads of a slice of a row
   std::int64_t rows_per_block = 1, blocks_per_row = 1;
   bool row_kept = true;
   int threads = 0;
+  std::int64_t resident = 1;  ///< blocks that a multiprocessor must have registers for
   std::int64_t waves = 0;  ///< of blocks that a grid has at most
 };
 

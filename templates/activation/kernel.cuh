@@ -82,8 +82,7 @@ template <class P, class Custom>
 MOEGEN_DEVICE void run(const Args& args) {
   launch_dependents();
   wait_for_dependencies();
-  const RowOutput output = {args.rows, args.scales, args.global_scale,
-                            column_stride<P>(args.scales_stride, args.num_rows)};
+  const RowOutput output = row_output<P>(args);
   for_each_row<P>(rows_in_use(args.row_count, args.num_rows), [&](uint64_t row, bool has_row, uint32_t slice,
                                                                   uint32_t parity) {
     int32_t expert = -1;

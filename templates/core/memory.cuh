@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Global memory: 16-byte accesses.
+// Global memory: accesses of 16 and 8 bytes.
 #pragma once
 
 #include "types.cuh"
@@ -16,6 +16,15 @@ MOEGEN_DEVICE Vector16 load_constant(const void* pointer) {
       : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
       : "l"(pointer));
   return v;
+#endif
+}
+
+/// Stores 8 bytes. `pointer` is 8-byte aligned.
+MOEGEN_DEVICE void store(void* pointer, const Vector8& v) {
+#ifdef MOEGEN_TARGET_CPU
+  *static_cast<Vector8*>(pointer) = v;
+#else
+  asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(pointer), "r"(v.word[0]), "r"(v.word[1]) : "memory");
 #endif
 }
 

@@ -54,16 +54,16 @@ MOEGEN_DEVICE void encode_slice(const RowOutput& output, bool has_row, uint32_t 
   float value[P::vectors][P::vector];
 #pragma unroll
   for (uint32_t i = 0; i < P::vectors; ++i) read_vector<P>(source, has_row, first + i * P::team, value[i]);
-  float largest = 0.0f;
+  Magnitude row = kNothing;
   if constexpr (Scheme::whole_row) {
 #pragma unroll
-    for (uint32_t i = 0; i < P::vectors; ++i) largest = max_of(largest, finite_magnitude(value[i]).largest);
-    largest = team_max<P>(largest, parity);
+    for (uint32_t i = 0; i < P::vectors; ++i) row = larger_of(row, finite_magnitude(value[i]));
+    row.largest = team_max<P>(row.largest, parity);
   }
 #pragma unroll
   for (uint32_t i = 0; i < P::vectors; ++i) {
     const uint32_t vector = first + i * P::team;
-    const Encoded encoded = Scheme::template encode<P>(value[i], largest, output);
+    const Encoded encoded = Scheme::template encode<P>(value[i], row, output);
     if (has_row && vector < kVectorsOfRow<P>) sink(vector, encoded);
   }
 }
@@ -74,18 +74,18 @@ MOEGEN_DEVICE void encode_wide_row(const RowOutput& output, bool has_row, const 
                                    uint32_t parity) {
   constexpr uint32_t kSteps = ceil_div<uint32_t>(kVectorsOfRow<P>, P::team);
   float value[P::vector];
-  float largest = 0.0f;
+  Magnitude row = kNothing;
 #pragma unroll 1
   for (uint32_t step = 0; step < kSteps; ++step) {
     read_vector<P>(source, has_row, step * P::team + index_in_team<P>(), value);
-    largest = max_of(largest, finite_magnitude(value).largest);
+    row = larger_of(row, finite_magnitude(value));
   }
-  largest = team_max<P>(largest, parity);
+  row.largest = team_max<P>(row.largest, parity);
 #pragma unroll 1
   for (uint32_t step = 0; step < kSteps; ++step) {
     const uint32_t vector = step * P::team + index_in_team<P>();
     read_vector<P>(source, has_row, vector, value);
-    const Encoded encoded = P::scheme_kind::template encode<P>(value, largest, output);
+    const Encoded encoded = P::scheme_kind::template encode<P>(value, row, output);
     if (has_row && vector < kVectorsOfRow<P>) sink(vector, encoded);
   }
 }

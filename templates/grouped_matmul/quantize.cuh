@@ -4,21 +4,21 @@
 #pragma once
 
 #include "../core/barrier.cuh"
+#include "../core/group_magnitude.cuh"
 #include "../core/memory.cuh"
 #include "../core/quantize.cuh"
-#include "../core/warp.cuh"
 #include "finish.cuh"
 
 namespace moegen::grouped_matmul {
 
-/// Codes of `Count` values of a group whose largest finite magnitude is `largest`; returns the scale as it is stored.
+/// Codes of `Count` values of a group of 128, which neighbouring lanes hold; returns the scale as it is stored.
 template <class P, uint32_t Count>
-MOEGEN_DEVICE typename P::scale_dtype quantize_group(const float (&value)[Count], float largest,
-                                                     uint32_t (&word)[Count / 4]) {
+MOEGEN_DEVICE typename P::scale_dtype quantize_group(float (&value)[Count], uint32_t (&word)[Count / 4]) {
+  const Magnitude group = group_magnitude<128>(value);
   if constexpr (sizeof(typename P::scale_dtype) == 4)
-    return quantize_float32<P>(value, largest, word);
+    return quantize_float32<P>(value, group, word);
   else
-    return {static_cast<uint8_t>(quantize_e8m0<P>(value, largest, word))};
+    return {static_cast<uint8_t>(quantize_e8m0<P>(value, group, word))};
 }
 
 /// Stores the scale of group `group` of row `row` of c.

@@ -22,8 +22,7 @@ MOEGEN_DEVICE void stage_codes(const FinishTokensM<P, T, Custom, N>& finish, con
     value[2 * j] = pair[0];
     value[2 * j + 1] = pair[1];
   }
-  const float largest = lanes_max<4>(finite_magnitude(value).largest);
-  const auto scale = quantize_group<P>(value, largest, word);
+  const auto scale = quantize_group<P>(value, word);
   const uint32_t row = finish.token % kWarpgroupRows + 8 * half;
 #pragma unroll
   for (uint32_t i = 0; i < 16; ++i)

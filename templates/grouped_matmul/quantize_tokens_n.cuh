@@ -43,8 +43,7 @@ MOEGEN_DEVICE void send_row(const Args& args, const Tile& tile, const FloatStagi
   uint32_t word[1];
 #pragma unroll
   for (uint32_t i = 0; i < 4; ++i) value[i] = bits_float(four.word[i]);
-  const float largest = lanes_max<kWarpSize>(finite_magnitude(value).largest);
-  const auto scale = quantize_group<P>(value, largest, word);
+  const auto scale = quantize_group<P>(value, word);
   const uint64_t row = uint64_t{tile.row} + token;
   const uint32_t column = tile.unit * T::tile_columns + 4 * lane_index();
   if (column < P::output_columns)

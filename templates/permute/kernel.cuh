@@ -163,8 +163,7 @@ template <class P>
 MOEGEN_DEVICE void run(const Args& args) {
   launch_dependents();
   wait_for_dependencies();
-  const RowOutput output = {args.rows, args.scales, args.global_scale,
-                            column_stride<P>(args.scales_stride, args.num_rows)};
+  const RowOutput output = row_output<P>(args);
   const auto token_blocks = static_cast<uint32_t>(
       ceil_div<uint64_t>(static_cast<uint64_t>(args.num_tokens), P::rows_per_block) * P::blocks_per_row);
   if (const uint32_t rest = num_blocks() - P::pad_blocks; block_index() < rest)

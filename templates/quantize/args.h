@@ -16,7 +16,7 @@ struct Args {
   void* rows;
   /// out rowwise: float32 [R]. block128: quantization.scale [R, ceil(W / 128)], or [ceil(W / 128), scales_stride] with
   /// scale_layout column. mxfp8: float8_e8m0fnu [R, ceil(W / 32)]. mxfp4: float8_e8m0fnu [R, W / 32]. nvfp4:
-  /// float8_e4m3fn [R, W / 16], 2-byte aligned. tensor: null.
+  /// float8_e4m3fn [R, W / 16]. tensor: null.
   void* scales;
   const void* x;  ///< in  [R, W] dtypes.activation
   const uint32_t*

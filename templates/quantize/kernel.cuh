@@ -14,8 +14,7 @@ template <class P>
 MOEGEN_DEVICE void run(const Args& args) {
   launch_dependents();
   wait_for_dependencies();
-  const RowOutput output = {args.rows, args.scales, args.global_scale,
-                            column_stride<P>(args.scales_stride, args.num_rows)};
+  const RowOutput output = row_output<P>(args);
   for_each_row<P>(rows_in_use(args.row_count, args.num_rows), [&](uint64_t row, bool has_row, uint32_t slice,
                                                                   uint32_t parity) {
     const auto source = [&](uint32_t vector, float(&value)[P::vector]) {

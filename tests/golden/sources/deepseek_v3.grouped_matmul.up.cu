@@ -29,6 +29,11 @@ struct float16 {
   uint16_t bits;
 };
 
+/// 8 bytes that move in one access.
+struct alignas(8) Vector8 {
+  uint32_t word[2];
+};
+
 /// 16 bytes that move in one access.
 struct alignas(16) Vector16 {
   uint32_t word[4];
@@ -538,24 +543,28 @@ struct situ {
   struct Fraction {
     float numerator, denominator;
   };
-  static MOEGEN_DEVICE Fraction tanh_of(float y) {
-    const float bounded = math::clamp(y, -7.0f, 7.0f), s = bounded * bounded;
-    float numerator = 3.99593546e-6f;
-    numerator = math::fma(numerator, s, 0.00229310477f);
-    numerator = math::fma(numerator, s, 0.123220742f);
+  /// bound tanh(x / bound) for a constant bound. The coefficients take up its powers, unless those leave the range.
+  static MOEGEN_DEVICE Fraction bounded_tanh(float x, float bound) {
+    const bool in_coefficients = bound >= 0x1p-10f && bound <= 0x1p14f;
+    const float unit = in_coefficients ? 1.0f : bound, rest = in_coefficients ? 1.0f / bound : 1.0f;
+    const float c1 = rest * rest, c2 = c1 * c1, c3 = c2 * c1;
+    const float y = math::clamp(x * (1.0f / unit), -7.0f / rest, 7.0f / rest), s = y * y;
+    float numerator = c3 * 3.99593546e-6f;
+    numerator = math::fma(numerator, s, c2 * 0.00229310477f);
+    numerator = math::fma(numerator, s, c1 * 0.123220742f);
     numerator = math::fma(numerator, s, 0.999998987f);
-    float denominator = 0.000143986079f;
-    denominator = math::fma(denominator, s, 0.0211516917f);
-    denominator = math::fma(denominator, s, 0.456546336f);
+    float denominator = c3 * 0.000143986079f;
+    denominator = math::fma(denominator, s, c2 * 0.0211516917f);
+    denominator = math::fma(denominator, s, c1 * 0.456546336f);
     denominator = math::fma(denominator, s, 1.0f);
-    return {bounded * numerator, denominator};
+    return {unit * y * numerator, denominator};
   }
   template <class P>
   static MOEGEN_DEVICE float gated(float gate, float up) {
-    constexpr float kScale = P::beta() * P::linear_beta();
-    const Fraction first = tanh_of(gate * (1.0f / P::beta())), second = tanh_of(up * (1.0f / P::linear_beta()));
-    const float denominator = first.denominator * second.denominator * (1.0f + approx::exp2(-kLog2E * gate));
-    return kScale * first.numerator * second.numerator * approx::reciprocal(denominator);
+    const Fraction first = bounded_tanh(gate, P::beta()), second = bounded_tanh(up, P::linear_beta());
+    const float both = first.denominator * second.denominator;
+    const float denominator = math::fma(both, approx::exp2(-kLog2E * gate), both);
+    return first.numerator * second.numerator * approx::reciprocal(denominator);
   }
 };
 
@@ -970,7 +979,7 @@ MOEGEN_DEVICE uint32_t warp_max(uint32_t value) {
 #endif
 }
 
-/// Largest `value` (not negative, no NaN) of the `Lanes` lanes, a power of two and aligned to it, of which this is one.
+/// Largest `value` (not negative; a positive NaN is above all numbers) of the `Lanes` lanes, a power of two and aligned to it, of which this is one.
 /// All lanes of the warp take part.
 template <uint32_t Lanes>
 MOEGEN_DEVICE float lanes_max(float value) {
@@ -2174,11 +2183,20 @@ MOEGEN_DEVICE void named_arrive(uint32_t number, uint32_t threads) {
 // +-infinity saturates. NaN stays NaN in e4m3; in e2m1 a NaN makes the scale of its group NaN and its codes 7. Where
 // the e4m3 scale of nvfp4 is 0 all codes are 0.
 //
+<<<<<<< HEAD
 // Division. IEEE division takes about ten instructions; Refined takes three and two that bound infinities, and gives
 // the same code: its quotient is off by less than 2^-20 ulp before its last rounding, so it can differ from fl32(x / s)
 // only beside a rounding boundary of the code, a number of five significant bits. tests/unit/test_quantize.cpp tries
 // every significand of s against every such boundary. (It needs the nearest float to 1 / s: one ulp off, a few
 // significands fail; 1 / s is taken once a group.)
+=======
+// Division. IEEE division takes about ten instructions; Quotient takes three and gives the same code: what its inverse
+// misses of 1 / scale is added to the product before that is rounded, which leaves less than 2^-24 ulp, so it can differ
+// from fl32(x / s) only beside a rounding boundary of the code, a number of five significant bits.
+// tests/unit/test_quantize.cpp tries every significand of s against every such boundary, whichever way the correction is
+// rounded. (It needs the nearest float to 1 / s, once a group, and the square of its error: without either, a few
+// significands fail.) Infinities have no such quotient: a thread that has one bounds its values first.
+>>>>>>> 2ff2573 (Round four-bit codes in float sums; quotients in three instructions; fold situ's constants; bound registers of rows)
 
 
 namespace moegen {
@@ -2186,9 +2204,16 @@ namespace moegen {
 /// Largest finite number.
 constexpr float kLargestFloat = 3.40282347e38f;
 
+<<<<<<< HEAD
 /// What the scale of a group depends on.
 struct Magnitude {
   float largest;  // of the finite values, 0 if there is none
+=======
+/// What the scale of a group depends on, and what its quotients do.
+struct Magnitude {
+  float largest;  // of the finite values, 0 if there is none
+  bool finite;    // all values are
+>>>>>>> 2ff2573 (Round four-bit codes in float sums; quotients in three instructions; fold situ's constants; bound registers of rows)
   bool nan;       // there is a NaN
 };
 
@@ -2198,7 +2223,11 @@ MOEGEN_DEVICE Magnitude finite_magnitude(const float (&value)[Count]) {
   float largest = 0.0f;
 #pragma unroll
   for (uint32_t i = 0; i < Count; ++i) largest = math::max(largest, math::abs(value[i]));
+<<<<<<< HEAD
   if (largest <= kLargestFloat) return {largest, false};
+=======
+  if (largest <= kLargestFloat) return {largest, true, false};
+>>>>>>> 2ff2573 (Round four-bit codes in float sums; quotients in three instructions; fold situ's constants; bound registers of rows)
   const bool nan = largest != largest;
   largest = 0.0f;
 #pragma unroll
@@ -2206,7 +2235,26 @@ MOEGEN_DEVICE Magnitude finite_magnitude(const float (&value)[Count]) {
     const float magnitude = math::abs(value[i]);
     if (magnitude <= kLargestFloat) largest = math::max(largest, magnitude);
   }
+<<<<<<< HEAD
   return {largest, nan};
+=======
+  return {largest, false, nan};
+}
+
+/// Of no value.
+constexpr Magnitude kNothing = {0.0f, true, false};
+
+/// Of the values of both.
+MOEGEN_DEVICE Magnitude larger_of(const Magnitude& a, const Magnitude& b) {
+  return {max_of(a.largest, b.largest), a.finite && b.finite, a.nan || b.nan};
+}
+
+/// Bounds all values, infinities too, to `limit`; NaN stays NaN.
+template <uint32_t Count>
+MOEGEN_DEVICE void bound_values(float (&value)[Count], float limit) {
+#pragma unroll
+  for (uint32_t i = 0; i < Count; ++i) value[i] = math::clamp(value[i], -limit, limit);
+>>>>>>> 2ff2573 (Round four-bit codes in float sums; quotients in three instructions; fold situ's constants; bound registers of rows)
 }
 
 /// limit / Largest, correctly rounded, for finite limits from 2^-100 on: multiplied, and the remainder put right
@@ -2218,6 +2266,7 @@ MOEGEN_DEVICE float scale_of(float limit) {
   return math::fma(math::fma(-quotient, static_cast<float>(Largest), limit), kInverse, quotient);
 }
 
+<<<<<<< HEAD
 /// a * b + c, rounded to negative infinity, so that an exact zero is -0. fma.rm.f32
 MOEGEN_DEVICE float fma_down(float a, float b, float c) {
 #ifdef MOEGEN_TARGET_CPU
@@ -2226,10 +2275,21 @@ MOEGEN_DEVICE float fma_down(float a, float b, float c) {
 #else
   float result;
   asm("fma.rm.f32 %0, %1, %2, %3;" : "=f"(result) : "f"(a), "f"(b), "f"(c));
+=======
+/// a * b, rounded to negative infinity, where a zero is -0 and a subnormal one becomes 0. fma.rm.ftz.f32
+MOEGEN_DEVICE float product_down(float a, float b) {
+#ifdef MOEGEN_TARGET_CPU
+  const float product = a * b;  // to nearest otherwise: no code depends on how a correction is rounded
+  return math::abs(product) < 1.17549435e-38f ? -0.0f : product;
+#else
+  float result;
+  asm("fma.rm.ftz.f32 %0, %1, %2, %3;" : "=f"(result) : "f"(a), "f"(b), "f"(-0.0f));
+>>>>>>> 2ff2573 (Round four-bit codes in float sums; quotients in three instructions; fold situ's constants; bound registers of rows)
   return result;
 #endif
 }
 
+<<<<<<< HEAD
 /// x / scale, for codes (see above). Scale in [2^-90, 2^120]; no value above 2^9 scale once bounded.
 struct Refined {
   float scale;
@@ -2242,6 +2302,20 @@ struct Refined {
     const float quotient = bounded * inverse;
     // A remainder of -0 keeps the sign of a quotient of -0.
     return math::fma(fma_down(-quotient, scale, bounded), inverse, quotient);
+=======
+/// x / scale, for codes (see above); finite x. Scale in [2^-120, 2^120].
+struct Quotient {
+  float inverse;  // 1 / scale, rounded once
+  float missing;  // 1 / scale = inverse (1 + missing)
+
+  MOEGEN_DEVICE explicit Quotient(float scale) : inverse(math::reciprocal(scale)) {
+    const float error = math::fma(-inverse, scale, 1.0f);
+    missing = math::fma(error, error, error);
+  }
+  MOEGEN_DEVICE float operator()(float x) const {
+    // A correction of -0 keeps the sign of a quotient of -0.
+    return math::fma(x, inverse, product_down(x * inverse, missing));
+>>>>>>> 2ff2573 (Round four-bit codes in float sums; quotients in three instructions; fold situ's constants; bound registers of rows)
   }
 };
 
@@ -2257,8 +2331,13 @@ struct Multiplied {
   MOEGEN_DEVICE float operator()(float x) const { return x * factor; }
 };
 
+<<<<<<< HEAD
 /// True if Refined may stand for a division by `scale`, with 2^9 times that for a bound: 2^-90 to 2^110.
 MOEGEN_DEVICE bool refinable(float scale) { return scale >= 8.0779357e-28f && scale <= 1.29807421e33f; }
+=======
+/// True if Quotient may stand for a division by `scale`, and 2^9 times that bound what is divided: 2^-90 to 2^110.
+MOEGEN_DEVICE bool has_quotient(float scale) { return scale >= 8.0779357e-28f && scale <= 1.29807421e33f; }
+>>>>>>> 2ff2573 (Round four-bit codes in float sums; quotients in three instructions; fold situ's constants; bound registers of rows)
 
 /// Codes of `Count` values, four a word, the first in the low byte.
 template <class Quotient, uint32_t Count>
@@ -2269,6 +2348,7 @@ MOEGEN_DEVICE void encode_e4m3(const float (&value)[Count], const Quotient& quot
               pack_e4m3(quotient(value[4 * i + 2]), quotient(value[4 * i + 3])) << 16;
 }
 
+<<<<<<< HEAD
 /// |x| / scale as Refined gives it; not bounded, so an infinity becomes NaN.
 struct RefinedMagnitude {
   float scale, inverse;
@@ -2317,17 +2397,81 @@ MOEGEN_DEVICE float quantize_float32(const float (&value)[Count], float largest,
     encode_e4m3(value, Refined(scale, limit), word);
   else
     encode_e4m3(value, Divided{scale}, word);
+=======
+/// x / (2 divisor), for e2m1 codes; finite x, whose sign a zero may lose. Divisor in [2^-90, 2^90]: there, what is missing
+/// of the inverse has bits enough by itself, which saves an instruction.
+struct HalfQuotient {
+  float inverse, missing;  // 1 / (2 divisor), rounded once, and the rest of it
+
+  MOEGEN_DEVICE explicit HalfQuotient(float divisor) {
+    const Quotient by(2.0f * divisor);
+    inverse = by.inverse;
+    missing = by.inverse * by.missing;
+  }
+  MOEGEN_DEVICE float operator()(float x) const { return math::fma(x, inverse, x * missing); }
+};
+
+/// 2^23 and the e2m1 code of the magnitude 2 |half|: to nearest even, above 6: 7. The code is linear in the magnitude
+/// below 2, from 2 to 4 and above, with 2, 1 and 0.5 steps a unit; of the three parts only one is no whole number, so one
+/// of the sums rounds. All of them are float instructions, which come at twice the rate of integer ones.
+MOEGEN_DEVICE float round_to_e2m1(float half) {
+  const float magnitude = math::abs(half);
+  const float below_2 = approx::add_saturated(magnitude, 0.0f), below_4 = approx::add_saturated(magnitude, -1.0f);
+  const float above_4 = approx::add_saturated(magnitude, -2.0f);
+  return math::fma(below_4, 2.0f, math::fma(below_2, 4.0f, 8388608.0f)) + above_4;
+}
+
+/// Codes of eight of `value` from `First` on, the first in the low half of the low byte. half(x): x / (2 scale); the sign
+/// is that of the value.
+template <uint32_t First, class Half, uint32_t Count>
+MOEGEN_DEVICE uint32_t encode_e2m1(const float (&value)[Count], const Half& half) {
+  constexpr uint32_t kOffsets = 0x4B000000u * 0x11u;  // of 2^23 in all eight sums
+  uint32_t codes = 0, signs = 0;
+#pragma unroll
+  for (uint32_t i = 8; i-- > 0;) {
+    const float x = value[First + i];
+    codes = codes * 16 + float_bits(round_to_e2m1(half(x)));
+    signs = signs << 4 | float_bits(x) >> 28;
+  }
+  return ((codes - kOffsets) & 0x77777777u) | (signs & 0x88888888u);
+}
+
+/// The e8m0 scale of a group: the bits of the smallest power of two that is at least limit / Largest, for what scale_of
+/// takes; at most 2^126.
+template <uint32_t Largest>
+MOEGEN_DEVICE uint32_t e8m0_scale_of(float limit) {
+  return (float_bits(scale_of<Largest>(limit)) + 0x7FFFFFu) >> 23;
+}
+
+/// x / 2^e of the bits of such a scale.
+MOEGEN_DEVICE Multiplied inverse_of_e8m0(uint32_t scale) { return {bits_float((254 - scale) << 23)}; }
+
+/// The float32 scale and the codes of values of a group. `group` is the magnitude of all of it, but `finite` need only
+/// be that of these values.
+template <class P, uint32_t Count>
+MOEGEN_DEVICE float quantize_float32(float (&value)[Count], const Magnitude& group, uint32_t (&word)[Count / 4]) {
+  const float limit = math::max(group.largest, P::floor());
+  const float scale = scale_of<448>(limit);
+  if (!group.finite) bound_values(value, limit);
+  encode_e4m3(value, Quotient(scale), word);
+>>>>>>> 2ff2573 (Round four-bit codes in float sums; quotients in three instructions; fold situ's constants; bound registers of rows)
   return scale;
 }
 
 /// The e8m0 scale and the e4m3 codes of such a group.
 template <class P, uint32_t Count>
+<<<<<<< HEAD
 MOEGEN_DEVICE uint32_t quantize_e8m0(const float (&value)[Count], float largest, uint32_t (&word)[Count / 4]) {
   const uint32_t scale = round_up_to_e8m0(scale_of<448>(math::max(largest, P::floor())));
+=======
+MOEGEN_DEVICE uint32_t quantize_e8m0(const float (&value)[Count], const Magnitude& group, uint32_t (&word)[Count / 4]) {
+  const uint32_t scale = e8m0_scale_of<448>(math::max(group.largest, P::floor()));
+>>>>>>> 2ff2573 (Round four-bit codes in float sums; quotients in three instructions; fold situ's constants; bound registers of rows)
   encode_e4m3(value, inverse_of_e8m0(scale), word);
   return scale;
 }
 
+<<<<<<< HEAD
 /// What the codes of a group with a NaN are: those of NaN quotients.
 constexpr uint32_t kCodesOfNan = 0x77777777u;
 
@@ -2364,6 +2508,98 @@ MOEGEN_DEVICE uint32_t quantize_nvfp4(const float (&value)[Count], float global,
   if (scale == 0) low = high = 0;
   if (magnitude.nan) low = high = kCodesOfNan;
   return magnitude.nan ? 0x7F : scale;
+=======
+/// The same with the e2m1 codes of 16 values. A NaN in the group makes the scale NaN and all codes 7.
+template <class P>
+MOEGEN_DEVICE uint32_t quantize_mxfp4(const float (&value)[16], const Magnitude& group, uint32_t (&word)[2]) {
+  const uint32_t scale = e8m0_scale_of<6>(math::max(group.largest, P::floor()));
+  const Multiplied half{0.5f * inverse_of_e8m0(scale).factor};
+  word[0] = group.nan ? 0x77777777u : encode_e2m1<0>(value, half);
+  word[1] = group.nan ? 0x77777777u : encode_e2m1<8>(value, half);
+  return group.nan ? 0xFF : scale;
+}
+
+/// The e4m3 scale and the e2m1 codes of a group of 16. A factor of 2^-80 to 2^80 leaves every divisor where HalfQuotient
+/// is exact.
+MOEGEN_DEVICE uint32_t quantize_nvfp4(float (&value)[16], float global, uint32_t (&word)[2]) {
+  const Magnitude group = finite_magnitude(value);
+  // Products below what scale_of takes have a scale of 0 in any case.
+  const uint32_t scale = pack_e4m3(scale_of<6>(math::min(global * group.largest, kLargestFloat)), 0.0f) & 0xFF;
+  const float divisor = math::divide(unpack_e4m3(scale).low, global);
+  if (!group.finite || group.largest > 16.0f * divisor) bound_values(value, 8.0f * divisor);
+  const HalfQuotient half(divisor);
+  word[0] = encode_e2m1<0>(value, half);
+  word[1] = encode_e2m1<8>(value, half);
+  const bool special = group.nan || scale == 0;
+  if (special) word[0] = word[1] = group.nan ? 0x77777777u : 0;
+  return group.nan ? 0x7F : scale;
+}
+
+}  // namespace moegen
+
+// ---- core/group_magnitude.cuh ----------------------------------------------------------------------------
+// Magnitudes of groups whose values lie in neighbouring lanes of a warp. All its lanes take part.
+
+
+namespace moegen {
+
+/// Magnitude of the group of `Width` values that this thread's are part of; `finite` and `nan` are those of its own.
+template <uint32_t Width, uint32_t Count>
+MOEGEN_DEVICE Magnitude group_magnitude(const float (&value)[Count]) {
+  Magnitude group = finite_magnitude(value);
+  group.largest = lanes_max<Width / Count>(group.largest);
+  return group;
+}
+
+/// The same where a NaN is one of the whole group, whose largest value then means nothing.
+template <uint32_t Width, uint32_t Count>
+MOEGEN_DEVICE Magnitude group_magnitude_or_nan(const float (&value)[Count]) {
+  Magnitude group = finite_magnitude(value);
+  group.largest = lanes_max<Width / Count>(group.nan ? bits_float(0x7FFFFFFFu) : group.largest);
+  group.nan = group.largest != group.largest;
+  return group;
+}
+
+}  // namespace moegen
+
+// ---- core/memory.cuh -------------------------------------------------------------------------------------
+// Global memory: accesses of 16 and 8 bytes.
+
+
+namespace moegen {
+
+/// Loads 16 bytes that nothing writes while the kernel runs. `pointer` is 16-byte aligned.
+MOEGEN_DEVICE Vector16 load_constant(const void* pointer) {
+#ifdef MOEGEN_TARGET_CPU
+  return *static_cast<const Vector16*>(pointer);
+#else
+  Vector16 v;
+  asm("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];"
+      : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+      : "l"(pointer));
+  return v;
+#endif
+}
+
+/// Stores 8 bytes. `pointer` is 8-byte aligned.
+MOEGEN_DEVICE void store(void* pointer, const Vector8& v) {
+#ifdef MOEGEN_TARGET_CPU
+  *static_cast<Vector8*>(pointer) = v;
+#else
+  asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(pointer), "r"(v.word[0]), "r"(v.word[1]) : "memory");
+#endif
+}
+
+/// Stores 16 bytes. `pointer` is 16-byte aligned.
+MOEGEN_DEVICE void store(void* pointer, const Vector16& v) {
+#ifdef MOEGEN_TARGET_CPU
+  *static_cast<Vector16*>(pointer) = v;
+#else
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(pointer), "r"(v.word[0]), "r"(v.word[1]),
+               "r"(v.word[2]), "r"(v.word[3])
+               : "memory");
+#endif
+>>>>>>> 2ff2573 (Round four-bit codes in float sums; quotients in three instructions; fold situ's constants; bound registers of rows)
 }
 
 }  // namespace moegen
@@ -2375,14 +2611,14 @@ MOEGEN_DEVICE uint32_t quantize_nvfp4(const float (&value)[Count], float global,
 
 namespace moegen::grouped_matmul {
 
-/// Codes of `Count` values of a group whose largest finite magnitude is `largest`; returns the scale as it is stored.
+/// Codes of `Count` values of a group of 128, which neighbouring lanes hold; returns the scale as it is stored.
 template <class P, uint32_t Count>
-MOEGEN_DEVICE typename P::scale_dtype quantize_group(const float (&value)[Count], float largest,
-                                                     uint32_t (&word)[Count / 4]) {
+MOEGEN_DEVICE typename P::scale_dtype quantize_group(float (&value)[Count], uint32_t (&word)[Count / 4]) {
+  const Magnitude group = group_magnitude<128>(value);
   if constexpr (sizeof(typename P::scale_dtype) == 4)
-    return quantize_float32<P>(value, largest, word);
+    return quantize_float32<P>(value, group, word);
   else
-    return {static_cast<uint8_t>(quantize_e8m0<P>(value, largest, word))};
+    return {static_cast<uint8_t>(quantize_e8m0<P>(value, group, word))};
 }
 
 /// Stores the scale of group `group` of row `row` of c.
@@ -2438,8 +2674,7 @@ MOEGEN_DEVICE void send_row(const Args& args, const Tile& tile, const FloatStagi
   uint32_t word[1];
 #pragma unroll
   for (uint32_t i = 0; i < 4; ++i) value[i] = bits_float(four.word[i]);
-  const float largest = lanes_max<kWarpSize>(finite_magnitude(value).largest);
-  const auto scale = quantize_group<P>(value, largest, word);
+  const auto scale = quantize_group<P>(value, word);
   const uint64_t row = uint64_t{tile.row} + token;
   const uint32_t column = tile.unit * T::tile_columns + 4 * lane_index();
   if (column < P::output_columns)
@@ -2920,8 +3155,7 @@ MOEGEN_DEVICE void stage_codes(const FinishTokensM<P, T, Custom, N>& finish, con
     value[2 * j] = pair[0];
     value[2 * j + 1] = pair[1];
   }
-  const float largest = lanes_max<4>(finite_magnitude(value).largest);
-  const auto scale = quantize_group<P>(value, largest, word);
+  const auto scale = quantize_group<P>(value, word);
   const uint32_t row = finish.token % kWarpgroupRows + 8 * half;
 #pragma unroll
   for (uint32_t i = 0; i < 16; ++i)

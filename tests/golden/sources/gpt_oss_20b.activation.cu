@@ -29,6 +29,11 @@ struct float16 {
   uint16_t bits;
 };
 
+/// 8 bytes that move in one access.
+struct alignas(8) Vector8 {
+  uint32_t word[2];
+};
+
 /// 16 bytes that move in one access.
 struct alignas(16) Vector16 {
   uint32_t word[4];
@@ -538,24 +543,28 @@ struct situ {
   struct Fraction {
     float numerator, denominator;
   };
-  static MOEGEN_DEVICE Fraction tanh_of(float y) {
-    const float bounded = math::clamp(y, -7.0f, 7.0f), s = bounded * bounded;
-    float numerator = 3.99593546e-6f;
-    numerator = math::fma(numerator, s, 0.00229310477f);
-    numerator = math::fma(numerator, s, 0.123220742f);
+  /// bound tanh(x / bound) for a constant bound. The coefficients take up its powers, unless those leave the range.
+  static MOEGEN_DEVICE Fraction bounded_tanh(float x, float bound) {
+    const bool in_coefficients = bound >= 0x1p-10f && bound <= 0x1p14f;
+    const float unit = in_coefficients ? 1.0f : bound, rest = in_coefficients ? 1.0f / bound : 1.0f;
+    const float c1 = rest * rest, c2 = c1 * c1, c3 = c2 * c1;
+    const float y = math::clamp(x * (1.0f / unit), -7.0f / rest, 7.0f / rest), s = y * y;
+    float numerator = c3 * 3.99593546e-6f;
+    numerator = math::fma(numerator, s, c2 * 0.00229310477f);
+    numerator = math::fma(numerator, s, c1 * 0.123220742f);
     numerator = math::fma(numerator, s, 0.999998987f);
-    float denominator = 0.000143986079f;
-    denominator = math::fma(denominator, s, 0.0211516917f);
-    denominator = math::fma(denominator, s, 0.456546336f);
+    float denominator = c3 * 0.000143986079f;
+    denominator = math::fma(denominator, s, c2 * 0.0211516917f);
+    denominator = math::fma(denominator, s, c1 * 0.456546336f);
     denominator = math::fma(denominator, s, 1.0f);
-    return {bounded * numerator, denominator};
+    return {unit * y * numerator, denominator};
   }
   template <class P>
   static MOEGEN_DEVICE float gated(float gate, float up) {
-    constexpr float kScale = P::beta() * P::linear_beta();
-    const Fraction first = tanh_of(gate * (1.0f / P::beta())), second = tanh_of(up * (1.0f / P::linear_beta()));
-    const float denominator = first.denominator * second.denominator * (1.0f + approx::exp2(-kLog2E * gate));
-    return kScale * first.numerator * second.numerator * approx::reciprocal(denominator);
+    const Fraction first = bounded_tanh(gate, P::beta()), second = bounded_tanh(up, P::linear_beta());
+    const float both = first.denominator * second.denominator;
+    const float denominator = math::fma(both, approx::exp2(-kLog2E * gate), both);
+    return first.numerator * second.numerator * approx::reciprocal(denominator);
   }
 };
 
@@ -767,7 +776,7 @@ MOEGEN_DEVICE uint32_t pack_pair(float16, float low, float high) { return pack_f
 }  // namespace moegen
 
 // ---- core/memory.cuh -------------------------------------------------------------------------------------
-// Global memory: 16-byte accesses.
+// Global memory: accesses of 16 and 8 bytes.
 
 
 namespace moegen {
@@ -782,6 +791,15 @@ MOEGEN_DEVICE Vector16 load_constant(const void* pointer) {
       : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
       : "l"(pointer));
   return v;
+#endif
+}
+
+/// Stores 8 bytes. `pointer` is 8-byte aligned.
+MOEGEN_DEVICE void store(void* pointer, const Vector8& v) {
+#ifdef MOEGEN_TARGET_CPU
+  *static_cast<Vector8*>(pointer) = v;
+#else
+  asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(pointer), "r"(v.word[0]), "r"(v.word[1]) : "memory");
 #endif
 }
 
@@ -1044,11 +1062,12 @@ MOEGEN_DEVICE FloatPair unpack_e2m1(uint32_t pair) {
 // +-infinity saturates. NaN stays NaN in e4m3; in e2m1 a NaN makes the scale of its group NaN and its codes 7. Where
 // the e4m3 scale of nvfp4 is 0 all codes are 0.
 //
-// Division. IEEE division takes about ten instructions; Refined takes three and two that bound infinities, and gives
-// the same code: its quotient is off by less than 2^-20 ulp before its last rounding, so it can differ from fl32(x / s)
-// only beside a rounding boundary of the code, a number of five significant bits. tests/unit/test_quantize.cpp tries
-// every significand of s against every such boundary. (It needs the nearest float to 1 / s: one ulp off, a few
-// significands fail; 1 / s is taken once a group.)
+// Division. IEEE division takes about ten instructions; Quotient takes three and gives the same code: what its inverse
+// misses of 1 / scale is added to the product before that is rounded, which leaves less than 2^-24 ulp, so it can differ
+// from fl32(x / s) only beside a rounding boundary of the code, a number of five significant bits.
+// tests/unit/test_quantize.cpp tries every significand of s against every such boundary, whichever way the correction is
+// rounded. (It needs the nearest float to 1 / s, once a group, and the square of its error: without either, a few
+// significands fail.) Infinities have no such quotient: a thread that has one bounds its values first.
 
 
 namespace moegen {
@@ -1056,9 +1075,10 @@ namespace moegen {
 /// Largest finite number.
 constexpr float kLargestFloat = 3.40282347e38f;
 
-/// What the scale of a group depends on.
+/// What the scale of a group depends on, and what its quotients do.
 struct Magnitude {
   float largest;  // of the finite values, 0 if there is none
+  bool finite;    // all values are
   bool nan;       // there is a NaN
 };
 
@@ -1068,7 +1088,7 @@ MOEGEN_DEVICE Magnitude finite_magnitude(const float (&value)[Count]) {
   float largest = 0.0f;
 #pragma unroll
   for (uint32_t i = 0; i < Count; ++i) largest = math::max(largest, math::abs(value[i]));
-  if (largest <= kLargestFloat) return {largest, false};
+  if (largest <= kLargestFloat) return {largest, true, false};
   const bool nan = largest != largest;
   largest = 0.0f;
 #pragma unroll
@@ -1076,7 +1096,22 @@ MOEGEN_DEVICE Magnitude finite_magnitude(const float (&value)[Count]) {
     const float magnitude = math::abs(value[i]);
     if (magnitude <= kLargestFloat) largest = math::max(largest, magnitude);
   }
-  return {largest, nan};
+  return {largest, false, nan};
+}
+
+/// Of no value.
+constexpr Magnitude kNothing = {0.0f, true, false};
+
+/// Of the values of both.
+MOEGEN_DEVICE Magnitude larger_of(const Magnitude& a, const Magnitude& b) {
+  return {max_of(a.largest, b.largest), a.finite && b.finite, a.nan || b.nan};
+}
+
+/// Bounds all values, infinities too, to `limit`; NaN stays NaN.
+template <uint32_t Count>
+MOEGEN_DEVICE void bound_values(float (&value)[Count], float limit) {
+#pragma unroll
+  for (uint32_t i = 0; i < Count; ++i) value[i] = math::clamp(value[i], -limit, limit);
 }
 
 /// limit / Largest, correctly rounded, for finite limits from 2^-100 on: multiplied, and the remainder put right
@@ -1088,30 +1123,30 @@ MOEGEN_DEVICE float scale_of(float limit) {
   return math::fma(math::fma(-quotient, static_cast<float>(Largest), limit), kInverse, quotient);
 }
 
-/// a * b + c, rounded to negative infinity, so that an exact zero is -0. fma.rm.f32
-MOEGEN_DEVICE float fma_down(float a, float b, float c) {
+/// a * b, rounded to negative infinity, where a zero is -0 and a subnormal one becomes 0. fma.rm.ftz.f32
+MOEGEN_DEVICE float product_down(float a, float b) {
 #ifdef MOEGEN_TARGET_CPU
-  const float sum = math::fma(a, b, c);  // to nearest otherwise: the remainders it is used for are exact or nearly so
-  return sum == 0.0f ? -0.0f : sum;
+  const float product = a * b;  // to nearest otherwise: no code depends on how a correction is rounded
+  return math::abs(product) < 1.17549435e-38f ? -0.0f : product;
 #else
   float result;
-  asm("fma.rm.f32 %0, %1, %2, %3;" : "=f"(result) : "f"(a), "f"(b), "f"(c));
+  asm("fma.rm.ftz.f32 %0, %1, %2, %3;" : "=f"(result) : "f"(a), "f"(b), "f"(-0.0f));
   return result;
 #endif
 }
 
-/// x / scale, for codes (see above). Scale in [2^-90, 2^120]; no value above 2^9 scale once bounded.
-struct Refined {
-  float scale;
+/// x / scale, for codes (see above); finite x. Scale in [2^-120, 2^120].
+struct Quotient {
   float inverse;  // 1 / scale, rounded once
-  float limit;    // bound on |x|: what is above becomes it and saturates
+  float missing;  // 1 / scale = inverse (1 + missing)
 
-  MOEGEN_DEVICE Refined(float of, float bound) : scale(of), inverse(math::reciprocal(of)), limit(bound) {}
+  MOEGEN_DEVICE explicit Quotient(float scale) : inverse(math::reciprocal(scale)) {
+    const float error = math::fma(-inverse, scale, 1.0f);
+    missing = math::fma(error, error, error);
+  }
   MOEGEN_DEVICE float operator()(float x) const {
-    const float bounded = math::clamp(x, -limit, limit);
-    const float quotient = bounded * inverse;
-    // A remainder of -0 keeps the sign of a quotient of -0.
-    return math::fma(fma_down(-quotient, scale, bounded), inverse, quotient);
+    // A correction of -0 keeps the sign of a quotient of -0.
+    return math::fma(x, inverse, product_down(x * inverse, missing));
   }
 };
 
@@ -1127,8 +1162,8 @@ struct Multiplied {
   MOEGEN_DEVICE float operator()(float x) const { return x * factor; }
 };
 
-/// True if Refined may stand for a division by `scale`, with 2^9 times that for a bound: 2^-90 to 2^110.
-MOEGEN_DEVICE bool refinable(float scale) { return scale >= 8.0779357e-28f && scale <= 1.29807421e33f; }
+/// True if Quotient may stand for a division by `scale`, and 2^9 times that bound what is divided: 2^-90 to 2^110.
+MOEGEN_DEVICE bool has_quotient(float scale) { return scale >= 8.0779357e-28f && scale <= 1.29807421e33f; }
 
 /// Codes of `Count` values, four a word, the first in the low byte.
 template <class Quotient, uint32_t Count>
@@ -1139,101 +1174,97 @@ MOEGEN_DEVICE void encode_e4m3(const float (&value)[Count], const Quotient& quot
               pack_e4m3(quotient(value[4 * i + 2]), quotient(value[4 * i + 3])) << 16;
 }
 
-/// |x| / scale as Refined gives it; not bounded, so an infinity becomes NaN.
-struct RefinedMagnitude {
-  float scale, inverse;
-  MOEGEN_DEVICE explicit RefinedMagnitude(float of) : scale(of), inverse(math::reciprocal(of)) {}
-  MOEGEN_DEVICE float operator()(float x) const {
-    const float magnitude = math::abs(x), quotient = magnitude * inverse;
-    return math::fma(math::fma(-quotient, scale, magnitude), inverse, quotient);
+/// x / (2 divisor), for e2m1 codes; finite x, whose sign a zero may lose. Divisor in [2^-90, 2^90]: there, what is missing
+/// of the inverse has bits enough by itself, which saves an instruction.
+struct HalfQuotient {
+  float inverse, missing;  // 1 / (2 divisor), rounded once, and the rest of it
+
+  MOEGEN_DEVICE explicit HalfQuotient(float divisor) {
+    const Quotient by(2.0f * divisor);
+    inverse = by.inverse;
+    missing = by.inverse * by.missing;
   }
+  MOEGEN_DEVICE float operator()(float x) const { return math::fma(x, inverse, x * missing); }
 };
 
-/// The e2m1 code of a magnitude, to nearest even; above 6 and NaN: 7. Adding 2^22, 2^23 or 2^24, as the magnitude is
-/// below 2, below 4 or above, leaves it in steps of 0.5, 1 or 2 in the low bits: codes 0..4, 4..6, 6..7.
-MOEGEN_DEVICE uint32_t round_to_e2m1(float magnitude) {
-  const float bounded = magnitude < 6.0f ? magnitude : 6.0f;
-  const uint32_t binade = max_of<uint32_t>(float_bits(bounded) & 0x7F800000u, 0x3F800000u);
-  const uint32_t shifted = float_bits(bounded + bits_float(binade + (22u << 23)));
-  return shifted - binade + (binade >> 22) - ((22u << 23) + 254u);
+/// 2^23 and the e2m1 code of the magnitude 2 |half|: to nearest even, above 6: 7. The code is linear in the magnitude
+/// below 2, from 2 to 4 and above, with 2, 1 and 0.5 steps a unit; of the three parts only one is no whole number, so one
+/// of the sums rounds. All of them are float instructions, which come at twice the rate of integer ones.
+MOEGEN_DEVICE float round_to_e2m1(float half) {
+  const float magnitude = math::abs(half);
+  const float below_2 = approx::add_saturated(magnitude, 0.0f), below_4 = approx::add_saturated(magnitude, -1.0f);
+  const float above_4 = approx::add_saturated(magnitude, -2.0f);
+  return math::fma(below_4, 2.0f, math::fma(below_2, 4.0f, 8388608.0f)) + above_4;
 }
 
-/// Codes of eight of `value` from `First` on, the first in the low half of the low byte. quotient(x): |x| / scale, or
-/// x / scale; the sign is that of the value.
-template <uint32_t First, class Quotient, uint32_t Count>
-MOEGEN_DEVICE uint32_t encode_e2m1(const float (&value)[Count], const Quotient& quotient) {
-  uint32_t word = 0;
+/// Codes of eight of `value` from `First` on, the first in the low half of the low byte. half(x): x / (2 scale); the sign
+/// is that of the value.
+template <uint32_t First, class Half, uint32_t Count>
+MOEGEN_DEVICE uint32_t encode_e2m1(const float (&value)[Count], const Half& half) {
+  constexpr uint32_t kOffsets = 0x4B000000u * 0x11u;  // of 2^23 in all eight sums
+  uint32_t codes = 0, signs = 0;
 #pragma unroll
-  for (uint32_t i = 0; i < 8; ++i) {
+  for (uint32_t i = 8; i-- > 0;) {
     const float x = value[First + i];
-    const uint32_t code = round_to_e2m1(math::abs(quotient(x)));
-    word |= (code | (float_bits(x) >> 28 & 8)) << 4 * i;
+    codes = codes * 16 + float_bits(round_to_e2m1(half(x)));
+    signs = signs << 4 | float_bits(x) >> 28;
   }
-  return word;
+  return ((codes - kOffsets) & 0x77777777u) | (signs & 0x88888888u);
 }
 
-/// 2^-e of an e8m0 scale 2^e; NaN of NaN.
-MOEGEN_DEVICE Multiplied inverse_of_e8m0(uint32_t scale) {
-  if (scale == 0xFF) return {bits_float(0x7FFFFFFFu)};
-  return {bits_float(scale == 0xFE ? 0x400000u : (254 - scale) << 23)};
+/// The e8m0 scale of a group: the bits of the smallest power of two that is at least limit / Largest, for what scale_of
+/// takes; at most 2^126.
+template <uint32_t Largest>
+MOEGEN_DEVICE uint32_t e8m0_scale_of(float limit) {
+  return (float_bits(scale_of<Largest>(limit)) + 0x7FFFFFu) >> 23;
 }
 
-/// The float32 scale and the codes of a group with the finite magnitude `largest`, floor applied.
+/// x / 2^e of the bits of such a scale.
+MOEGEN_DEVICE Multiplied inverse_of_e8m0(uint32_t scale) { return {bits_float((254 - scale) << 23)}; }
+
+/// The float32 scale and the codes of values of a group. `group` is the magnitude of all of it, but `finite` need only
+/// be that of these values.
 template <class P, uint32_t Count>
-MOEGEN_DEVICE float quantize_float32(const float (&value)[Count], float largest, uint32_t (&word)[Count / 4]) {
-  const float limit = math::max(largest, P::floor());
+MOEGEN_DEVICE float quantize_float32(float (&value)[Count], const Magnitude& group, uint32_t (&word)[Count / 4]) {
+  const float limit = math::max(group.largest, P::floor());
   const float scale = scale_of<448>(limit);
-  if constexpr (P::floor() >= 1e-24f)
-    encode_e4m3(value, Refined(scale, limit), word);
-  else
-    encode_e4m3(value, Divided{scale}, word);
+  if (!group.finite) bound_values(value, limit);
+  encode_e4m3(value, Quotient(scale), word);
   return scale;
 }
 
 /// The e8m0 scale and the e4m3 codes of such a group.
 template <class P, uint32_t Count>
-MOEGEN_DEVICE uint32_t quantize_e8m0(const float (&value)[Count], float largest, uint32_t (&word)[Count / 4]) {
-  const uint32_t scale = round_up_to_e8m0(scale_of<448>(math::max(largest, P::floor())));
+MOEGEN_DEVICE uint32_t quantize_e8m0(const float (&value)[Count], const Magnitude& group, uint32_t (&word)[Count / 4]) {
+  const uint32_t scale = e8m0_scale_of<448>(math::max(group.largest, P::floor()));
   encode_e4m3(value, inverse_of_e8m0(scale), word);
   return scale;
 }
 
-/// What the codes of a group with a NaN are: those of NaN quotients.
-constexpr uint32_t kCodesOfNan = 0x77777777u;
-
-/// The e8m0 scale and the e2m1 codes of a group of 32.
+/// The same with the e2m1 codes of 16 values. A NaN in the group makes the scale NaN and all codes 7.
 template <class P>
-MOEGEN_DEVICE uint32_t quantize_mxfp4(const float (&value)[32], uint32_t (&word)[4]) {
-  const Magnitude magnitude = finite_magnitude(value);
-  const uint32_t scale = round_up_to_e8m0(scale_of<6>(math::max(magnitude.largest, P::floor())));
-  const Multiplied by = inverse_of_e8m0(scale);
-  word[0] = encode_e2m1<0>(value, by);
-  word[1] = encode_e2m1<8>(value, by);
-  word[2] = encode_e2m1<16>(value, by);
-  word[3] = encode_e2m1<24>(value, by);
-  if (!magnitude.nan) return scale;
-#pragma unroll
-  for (uint32_t i = 0; i < 4; ++i) word[i] = kCodesOfNan;
-  return 0xFF;
+MOEGEN_DEVICE uint32_t quantize_mxfp4(const float (&value)[16], const Magnitude& group, uint32_t (&word)[2]) {
+  const uint32_t scale = e8m0_scale_of<6>(math::max(group.largest, P::floor()));
+  const Multiplied half{0.5f * inverse_of_e8m0(scale).factor};
+  word[0] = group.nan ? 0x77777777u : encode_e2m1<0>(value, half);
+  word[1] = group.nan ? 0x77777777u : encode_e2m1<8>(value, half);
+  return group.nan ? 0xFF : scale;
 }
 
-/// The e4m3 scale and the e2m1 codes of a group of 16, which begins at `First` of `value`. A factor of 2^-80 to 2^80
-/// leaves every divisor where RefinedMagnitude is exact.
-template <uint32_t First, uint32_t Count>
-MOEGEN_DEVICE uint32_t quantize_nvfp4(const float (&value)[Count], float global, uint32_t& low, uint32_t& high) {
-  float group[16];
-#pragma unroll
-  for (uint32_t i = 0; i < 16; ++i) group[i] = value[First + i];
-  const Magnitude magnitude = finite_magnitude(group);
+/// The e4m3 scale and the e2m1 codes of a group of 16. A factor of 2^-80 to 2^80 leaves every divisor where HalfQuotient
+/// is exact.
+MOEGEN_DEVICE uint32_t quantize_nvfp4(float (&value)[16], float global, uint32_t (&word)[2]) {
+  const Magnitude group = finite_magnitude(value);
   // Products below what scale_of takes have a scale of 0 in any case.
-  const uint32_t scale = pack_e4m3(scale_of<6>(math::min(global * magnitude.largest, kLargestFloat)), 0.0f) & 0xFF;
+  const uint32_t scale = pack_e4m3(scale_of<6>(math::min(global * group.largest, kLargestFloat)), 0.0f) & 0xFF;
   const float divisor = math::divide(unpack_e4m3(scale).low, global);
-  const RefinedMagnitude by(divisor);
-  low = encode_e2m1<0>(group, by);
-  high = encode_e2m1<8>(group, by);
-  if (scale == 0) low = high = 0;
-  if (magnitude.nan) low = high = kCodesOfNan;
-  return magnitude.nan ? 0x7F : scale;
+  if (!group.finite || group.largest > 16.0f * divisor) bound_values(value, 8.0f * divisor);
+  const HalfQuotient half(divisor);
+  word[0] = encode_e2m1<0>(value, half);
+  word[1] = encode_e2m1<8>(value, half);
+  const bool special = group.nan || scale == 0;
+  if (special) word[0] = word[1] = group.nan ? 0x77777777u : 0;
+  return group.nan ? 0x7F : scale;
 }
 
 }  // namespace moegen
@@ -1323,7 +1354,7 @@ MOEGEN_DEVICE uint32_t warp_max(uint32_t value) {
 #endif
 }
 
-/// Largest `value` (not negative, no NaN) of the `Lanes` lanes, a power of two and aligned to it, of which this is one.
+/// Largest `value` (not negative; a positive NaN is above all numbers) of the `Lanes` lanes, a power of two and aligned to it, of which this is one.
 /// All lanes of the warp take part.
 template <uint32_t Lanes>
 MOEGEN_DEVICE float lanes_max(float value) {
@@ -1339,23 +1370,49 @@ MOEGEN_DEVICE uint32_t lanes_below() { return (1u << lane_index()) - 1u; }
 
 }  // namespace moegen
 
+// ---- core/group_magnitude.cuh ----------------------------------------------------------------------------
+// Magnitudes of groups whose values lie in neighbouring lanes of a warp. All its lanes take part.
+
+
+namespace moegen {
+
+/// Magnitude of the group of `Width` values that this thread's are part of; `finite` and `nan` are those of its own.
+template <uint32_t Width, uint32_t Count>
+MOEGEN_DEVICE Magnitude group_magnitude(const float (&value)[Count]) {
+  Magnitude group = finite_magnitude(value);
+  group.largest = lanes_max<Width / Count>(group.largest);
+  return group;
+}
+
+/// The same where a NaN is one of the whole group, whose largest value then means nothing.
+template <uint32_t Width, uint32_t Count>
+MOEGEN_DEVICE Magnitude group_magnitude_or_nan(const float (&value)[Count]) {
+  Magnitude group = finite_magnitude(value);
+  group.largest = lanes_max<Width / Count>(group.nan ? bits_float(0x7FFFFFFFu) : group.largest);
+  group.nan = group.largest != group.largest;
+  return group;
+}
+
+}  // namespace moegen
+
 // ---- core/row_codes.cuh ----------------------------------------------------------------------------------
 // What rows of floats are stored as: in their own dtype, or quantised with scales. One type of namespace kinds for each
 // scheme (a kernel's `scheme_kind`); all have the same two steps, encode and store_scales.
 //
-// A thread encodes `vector` neighbouring elements at a time, which become one piece of 16 bytes. Vectors of a row are
-// numbered from its first column; groups of several vectors lie in neighbouring lanes of a warp, whose lanes all take
-// part. Params: width, vector, scheme_kind, output_dtype, scale_dtype, column_scales, floor() (quantised ones).
+// A thread encodes `vector` neighbouring elements at a time, which become one piece of 16 bytes, or of 8 where codes have
+// four bits. Vectors of a row are numbered from its first column; groups of several vectors lie in neighbouring lanes of
+// a warp, whose lanes all take part. Params: width, vector, scheme_kind, output_dtype, scale_dtype, column_scales,
+// floor() (quantised ones).
 
 
 namespace moegen {
 
 /// Where rows go.
 struct RowOutput {
-  void* rows;                 // [R, width] codes or elements
-  void* scales;               // as the scheme says
-  const float* global_scale;  // [1]: tensor, the scale; nvfp4, the factor of all scales
-  uint64_t scales_stride;     // column_scales: elements between two rows of the transposed scales
+  void* rows;              // [R, width] codes or elements
+  void* scales;            // as the scheme says
+  float global;            // tensor: the scale; nvfp4: the factor of all scales
+  uint64_t scales_stride;  // column_scales: elements between two rows of the transposed scales
 };
 
 /// The stride that a launch means: `stride`, or `num_rows` rounded up to 16 bytes of scales where it is 0.
@@ -1368,9 +1425,17 @@ MOEGEN_DEVICE uint64_t column_stride(int64_t stride, int64_t num_rows) {
                        : round_up<uint64_t>(static_cast<uint64_t>(num_rows), 16 / sizeof(typename P::scale_dtype));
 }
 
+/// What the arguments of a launch say of it.
+template <class P, class Args>
+MOEGEN_DEVICE RowOutput row_output(const Args& args) {
+  float global = 0.0f;
+  if constexpr (P::scheme_kind::has_global) global = *args.global_scale;
+  return {args.rows, args.scales, global, column_stride<P>(args.scales_stride, args.num_rows)};
+}
+
 /// One vector as it is stored.
 struct Encoded {
-  Vector16 codes;
+  Vector16 codes;  // those of four bits fill half of it
   uint32_t scale;  // bits, in the low bytes
 };
 
@@ -1380,42 +1445,50 @@ constexpr uint32_t kVectorsOfRow = P::width / P::vector;
 
 template <class P>
 MOEGEN_DEVICE void store_codes(const RowOutput& output, uint64_t row, uint32_t vector, const Encoded& encoded) {
-  char* base = static_cast<char*>(output.rows);
-  store(base + (row * kVectorsOfRow<P> + vector) * sizeof(Vector16), encoded.codes);
+  constexpr uint32_t kBytes = P::scheme_kind::vector_bytes;
+  char* pointer = static_cast<char*>(output.rows) + (row * kVectorsOfRow<P> + vector) * kBytes;
+  if constexpr (kBytes == sizeof(Vector16))
+    store(pointer, encoded.codes);
+  else
+    store(pointer, Vector8{encoded.codes.word[0], encoded.codes.word[1]});
 }
 
 namespace kinds {
 
 /// Rows keep their dtype.
 struct none {
-  enum : bool { whole_row = false };
+  enum : bool { whole_row = false, has_global = false };
+  enum : uint32_t { vector_bytes = 16 };
   template <class P>
   static MOEGEN_DEVICE uint32_t scale_of_zeros() {
     return 0;
   }
   template <class P>
-  static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput&) {
+  static MOEGEN_DEVICE Encoded encode(float (&value)[P::vector], const Magnitude&, const RowOutput&) {
     return {pack_elements<typename P::output_dtype>(value), 0};
   }
   template <class P>
   static MOEGEN_DEVICE void store_scales(const RowOutput&, uint64_t, uint32_t, const Encoded&) {}
 };
 
-/// e4m3 under one scale that comes with the launch. A scale that Refined cannot take is divided by.
+/// e4m3 under one scale that comes with the launch. A scale that has no Quotient is divided by.
 struct tensor {
-  enum : bool { whole_row = false };
+  enum : bool { whole_row = false, has_global = true };
+  enum : uint32_t { vector_bytes = 16 };
   template <class P>
   static MOEGEN_DEVICE uint32_t scale_of_zeros() {
     return 0;
   }
   template <class P>
-  static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput& output) {
-    const float scale = *output.global_scale;
-    Encoded encoded = {};
-    if (refinable(scale))
-      encode_e4m3(value, Refined(scale, 512.0f * scale), encoded.codes.word);
-    else
+  static MOEGEN_DEVICE Encoded encode(float (&value)[P::vector], const Magnitude&, const RowOutput& output) {
+    const float scale = output.global;
+    Encoded encoded;
+    if (has_quotient(scale)) {
+      bound_values(value, 512.0f * scale);
+      encode_e4m3(value, Quotient(scale), encoded.codes.word);
+    } else {
       encode_e4m3(value, Divided{scale}, encoded.codes.word);
+    }
     return encoded;
   }
   template <class P>
@@ -1424,15 +1497,16 @@ struct tensor {
 
 /// e4m3, a float32 scale a row: scales [R].
 struct rowwise {
-  enum : bool { whole_row = true };
+  enum : bool { whole_row = true, has_global = false };
+  enum : uint32_t { vector_bytes = 16 };
   template <class P>
   static MOEGEN_DEVICE uint32_t scale_of_zeros() {
     return float_bits(scale_of<448>(P::floor()));
   }
   template <class P>
-  static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float largest, const RowOutput&) {
+  static MOEGEN_DEVICE Encoded encode(float (&value)[P::vector], const Magnitude& row, const RowOutput&) {
     Encoded encoded;
-    encoded.scale = float_bits(quantize_float32<P>(value, largest, encoded.codes.word));
+    encoded.scale = float_bits(quantize_float32<P>(value, row, encoded.codes.word));
     return encoded;
   }
   template <class P>
@@ -1445,20 +1519,20 @@ struct rowwise {
 /// e4m3, a scale for each 128 columns, the last of a row maybe fewer: scales [R, groups], or [groups, stride] with
 /// column_scales; float32 or e8m0.
 struct block128 {
-  enum : bool { whole_row = false };
+  enum : bool { whole_row = false, has_global = false };
+  enum : uint32_t { vector_bytes = 16 };
   template <class P>
   static MOEGEN_DEVICE uint32_t scale_of_zeros() {
-    const float scale = scale_of<448>(P::floor());
-    return sizeof(typename P::scale_dtype) == 4 ? float_bits(scale) : round_up_to_e8m0(scale);
+    return sizeof(typename P::scale_dtype) == 4 ? float_bits(scale_of<448>(P::floor())) : e8m0_scale_of<448>(P::floor());
   }
   template <class P>
-  static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput&) {
-    const float largest = lanes_max<128 / P::vector>(finite_magnitude(value).largest);
+  static MOEGEN_DEVICE Encoded encode(float (&value)[P::vector], const Magnitude&, const RowOutput&) {
+    const Magnitude group = group_magnitude<128>(value);
     Encoded encoded;
     if constexpr (sizeof(typename P::scale_dtype) == 4)
-      encoded.scale = float_bits(quantize_float32<P>(value, largest, encoded.codes.word));
+      encoded.scale = float_bits(quantize_float32<P>(value, group, encoded.codes.word));
     else
-      encoded.scale = quantize_e8m0<P>(value, largest, encoded.codes.word);
+      encoded.scale = quantize_e8m0<P>(value, group, encoded.codes.word);
     return encoded;
   }
   template <class P>
@@ -1477,16 +1551,16 @@ struct block128 {
 
 /// e4m3, an e8m0 scale for each 32 columns, the last of a row maybe 16: scales [R, groups].
 struct mxfp8 {
-  enum : bool { whole_row = false };
+  enum : bool { whole_row = false, has_global = false };
+  enum : uint32_t { vector_bytes = 16 };
   template <class P>
   static MOEGEN_DEVICE uint32_t scale_of_zeros() {
-    return round_up_to_e8m0(scale_of<448>(P::floor()));
+    return e8m0_scale_of<448>(P::floor());
   }
   template <class P>
-  static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput&) {
-    const float largest = lanes_max<32 / P::vector>(finite_magnitude(value).largest);
+  static MOEGEN_DEVICE Encoded encode(float (&value)[P::vector], const Magnitude&, const RowOutput&) {
     Encoded encoded;
-    encoded.scale = quantize_e8m0<P>(value, largest, encoded.codes.word);
+    encoded.scale = quantize_e8m0<P>(value, group_magnitude<32>(value), encoded.codes.word);
     return encoded;
   }
   template <class P>
@@ -1500,45 +1574,45 @@ struct mxfp8 {
 
 /// Two e2m1 a byte, an e8m0 scale for each 32 columns: scales [R, width / 32].
 struct mxfp4 {
-  enum : bool { whole_row = false };
+  enum : bool { whole_row = false, has_global = false };
+  enum : uint32_t { vector_bytes = 8 };
   template <class P>
   static MOEGEN_DEVICE uint32_t scale_of_zeros() {
-    return round_up_to_e8m0(scale_of<6>(P::floor()));
+    return e8m0_scale_of<6>(P::floor());
   }
   template <class P>
-  static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput&) {
-    static_assert(P::vector == 32);
-    Encoded encoded;
-    encoded.scale = quantize_mxfp4<P>(value, encoded.codes.word);
-    return encoded;
+  static MOEGEN_DEVICE Encoded encode(float (&value)[P::vector], const Magnitude&, const RowOutput&) {
+    uint32_t word[2];
+    const uint32_t scale = quantize_mxfp4<P>(value, group_magnitude_or_nan<32>(value), word);
+    return {{{word[0], word[1]}}, scale};
   }
   template <class P>
   static MOEGEN_DEVICE void store_scales(const RowOutput& output, uint64_t row, uint32_t vector,
                                          const Encoded& encoded) {
-    static_cast<uint8_t*>(output.scales)[row * kVectorsOfRow<P> + vector] = static_cast<uint8_t>(encoded.scale);
+    constexpr uint32_t kLanes = 32 / P::vector, kGroups = P::width / 32;
+    if (vector % kLanes == 0)
+      static_cast<uint8_t*>(output.scales)[row * kGroups + vector / kLanes] = static_cast<uint8_t>(encoded.scale);
   }
 };
 
 /// Two e2m1 a byte, an e4m3 scale for each 16 columns, all under one float32 factor: scales [R, width / 16].
 struct nvfp4 {
-  enum : bool { whole_row = false };
+  enum : bool { whole_row = false, has_global = true };
+  enum : uint32_t { vector_bytes = 8 };
   template <class P>
   static MOEGEN_DEVICE uint32_t scale_of_zeros() {
     return 0;
   }
   template <class P>
-  static MOEGEN_DEVICE Encoded encode(const float (&value)[P::vector], float, const RowOutput& output) {
-    static_assert(P::vector == 32);
-    const float global = *output.global_scale;
-    Encoded encoded;
-    encoded.scale = quantize_nvfp4<0>(value, global, encoded.codes.word[0], encoded.codes.word[1]);
-    encoded.scale |= quantize_nvfp4<16>(value, global, encoded.codes.word[2], encoded.codes.word[3]) << 8;
-    return encoded;
+  static MOEGEN_DEVICE Encoded encode(float (&value)[P::vector], const Magnitude&, const RowOutput& output) {
+    uint32_t word[2];
+    const uint32_t scale = quantize_nvfp4(value, output.global, word);
+    return {{{word[0], word[1]}}, scale};
   }
   template <class P>
   static MOEGEN_DEVICE void store_scales(const RowOutput& output, uint64_t row, uint32_t vector,
                                          const Encoded& encoded) {
-    static_cast<uint16_t*>(output.scales)[row * kVectorsOfRow<P> + vector] = static_cast<uint16_t>(encoded.scale);
+    static_cast<uint8_t*>(output.scales)[row * kVectorsOfRow<P> + vector] = static_cast<uint8_t>(encoded.scale);
   }
 };
 
@@ -1603,16 +1677,16 @@ MOEGEN_DEVICE void encode_slice(const RowOutput& output, bool has_row, uint32_t 
   float value[P::vectors][P::vector];
 #pragma unroll
   for (uint32_t i = 0; i < P::vectors; ++i) read_vector<P>(source, has_row, first + i * P::team, value[i]);
-  float largest = 0.0f;
+  Magnitude row = kNothing;
   if constexpr (Scheme::whole_row) {
 #pragma unroll
-    for (uint32_t i = 0; i < P::vectors; ++i) largest = max_of(largest, finite_magnitude(value[i]).largest);
-    largest = team_max<P>(largest, parity);
+    for (uint32_t i = 0; i < P::vectors; ++i) row = larger_of(row, finite_magnitude(value[i]));
+    row.largest = team_max<P>(row.largest, parity);
   }
 #pragma unroll
   for (uint32_t i = 0; i < P::vectors; ++i) {
     const uint32_t vector = first + i * P::team;
-    const Encoded encoded = Scheme::template encode<P>(value[i], largest, output);
+    const Encoded encoded = Scheme::template encode<P>(value[i], row, output);
     if (has_row && vector < kVectorsOfRow<P>) sink(vector, encoded);
   }
 }
@@ -1623,18 +1697,18 @@ MOEGEN_DEVICE void encode_wide_row(const RowOutput& output, bool has_row, const 
                                    uint32_t parity) {
   constexpr uint32_t kSteps = ceil_div<uint32_t>(kVectorsOfRow<P>, P::team);
   float value[P::vector];
-  float largest = 0.0f;
+  Magnitude row = kNothing;
 #pragma unroll 1
   for (uint32_t step = 0; step < kSteps; ++step) {
     read_vector<P>(source, has_row, step * P::team + index_in_team<P>(), value);
-    largest = max_of(largest, finite_magnitude(value).largest);
+    row = larger_of(row, finite_magnitude(value));
   }
-  largest = team_max<P>(largest, parity);
+  row.largest = team_max<P>(row.largest, parity);
 #pragma unroll 1
   for (uint32_t step = 0; step < kSteps; ++step) {
     const uint32_t vector = step * P::team + index_in_team<P>();
     read_vector<P>(source, has_row, vector, value);
-    const Encoded encoded = P::scheme_kind::template encode<P>(value, largest, output);
+    const Encoded encoded = P::scheme_kind::template encode<P>(value, row, output);
     if (has_row && vector < kVectorsOfRow<P>) sink(vector, encoded);
   }
 }
@@ -1789,8 +1863,7 @@ template <class P, class Custom>
 MOEGEN_DEVICE void run(const Args& args) {
   launch_dependents();
   wait_for_dependencies();
-  const RowOutput output = {args.rows, args.scales, args.global_scale,
-                            column_stride<P>(args.scales_stride, args.num_rows)};
+  const RowOutput output = row_output<P>(args);
   for_each_row<P>(rows_in_use(args.row_count, args.num_rows), [&](uint64_t row, bool has_row, uint32_t slice,
                                                                   uint32_t parity) {
     int32_t expert = -1;
@@ -1822,7 +1895,7 @@ struct Params {
   enum : bool { quantised = false };  // derived: rows keep their dtype
   using output_dtype = bfloat16;  // config: /dtypes/activation
   enum : bool { column_scales = false };  // default: /quantization/scale_layout
-  enum : uint32_t { vector = 8 };  // derived: elements that become 16 bytes
+  enum : uint32_t { vector = 8 };  // derived: elements that a thread encodes at a time
   enum : uint32_t { vectors = 1 };  // derived: vectors of a thread in a row
   enum : uint32_t { team = 192 };  // derived: threads of a row, or of a slice of it
   enum : uint32_t { rows_per_block = 1 };  // derived: teams of a block
@@ -1845,7 +1918,7 @@ struct Custom {
 
 }  // namespace moegen
 
-extern "C" __global__ void __launch_bounds__(192, 1)
+extern "C" __global__ void __launch_bounds__(192, 8)
 moegen_activation(const __grid_constant__ moegen::activation::Args args) {
   using namespace moegen;
   activation::run<Params, Custom>(args);

@@ -29,6 +29,11 @@ struct float16 {
   uint16_t bits;
 };
 
+/// 8 bytes that move in one access.
+struct alignas(8) Vector8 {
+  uint32_t word[2];
+};
+
 /// 16 bytes that move in one access.
 struct alignas(16) Vector16 {
   uint32_t word[4];
@@ -145,7 +150,7 @@ MOEGEN_DEVICE uint32_t pack_pair(float16, float low, float high) { return pack_f
 }  // namespace moegen
 
 // ---- core/memory.cuh -------------------------------------------------------------------------------------
-// Global memory: 16-byte accesses.
+// Global memory: accesses of 16 and 8 bytes.
 
 
 namespace moegen {
@@ -160,6 +165,15 @@ MOEGEN_DEVICE Vector16 load_constant(const void* pointer) {
       : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
       : "l"(pointer));
   return v;
+#endif
+}
+
+/// Stores 8 bytes. `pointer` is 8-byte aligned.
+MOEGEN_DEVICE void store(void* pointer, const Vector8& v) {
+#ifdef MOEGEN_TARGET_CPU
+  *static_cast<Vector8*>(pointer) = v;
+#else
+  asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(pointer), "r"(v.word[0]), "r"(v.word[1]) : "memory");
 #endif
 }
 

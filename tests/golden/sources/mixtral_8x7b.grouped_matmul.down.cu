@@ -29,6 +29,11 @@ struct float16 {
   uint16_t bits;
 };
 
+/// 8 bytes that move in one access.
+struct alignas(8) Vector8 {
+  uint32_t word[2];
+};
+
 /// 16 bytes that move in one access.
 struct alignas(16) Vector16 {
   uint32_t word[4];
@@ -196,7 +201,7 @@ MOEGEN_DEVICE uint32_t warp_max(uint32_t value) {
 #endif
 }
 
-/// Largest `value` (not negative, no NaN) of the `Lanes` lanes, a power of two and aligned to it, of which this is one.
+/// Largest `value` (not negative; a positive NaN is above all numbers) of the `Lanes` lanes, a power of two and aligned to it, of which this is one.
 /// All lanes of the warp take part.
 template <uint32_t Lanes>
 MOEGEN_DEVICE float lanes_max(float value) {
@@ -1489,7 +1494,7 @@ MOEGEN_DEVICE void store_matrix(void* row, const uint32_t (&registers)[Count]) {
 }  // namespace moegen
 
 // ---- core/memory.cuh -------------------------------------------------------------------------------------
-// Global memory: 16-byte accesses.
+// Global memory: accesses of 16 and 8 bytes.
 
 
 namespace moegen {
@@ -1504,6 +1509,15 @@ MOEGEN_DEVICE Vector16 load_constant(const void* pointer) {
       : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
       : "l"(pointer));
   return v;
+#endif
+}
+
+/// Stores 8 bytes. `pointer` is 8-byte aligned.
+MOEGEN_DEVICE void store(void* pointer, const Vector8& v) {
+#ifdef MOEGEN_TARGET_CPU
+  *static_cast<Vector8*>(pointer) = v;
+#else
+  asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(pointer), "r"(v.word[0]), "r"(v.word[1]) : "memory");
 #endif
 }
 

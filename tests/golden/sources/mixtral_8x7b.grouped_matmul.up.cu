@@ -29,6 +29,11 @@ struct float16 {
   uint16_t bits;
 };
 
+/// 8 bytes that move in one access.
+struct alignas(8) Vector8 {
+  uint32_t word[2];
+};
+
 /// 16 bytes that move in one access.
 struct alignas(16) Vector16 {
   uint32_t word[4];
@@ -538,24 +543,28 @@ struct situ {
   struct Fraction {
     float numerator, denominator;
   };
-  static MOEGEN_DEVICE Fraction tanh_of(float y) {
-    const float bounded = math::clamp(y, -7.0f, 7.0f), s = bounded * bounded;
-    float numerator = 3.99593546e-6f;
-    numerator = math::fma(numerator, s, 0.00229310477f);
-    numerator = math::fma(numerator, s, 0.123220742f);
+  /// bound tanh(x / bound) for a constant bound. The coefficients take up its powers, unless those leave the range.
+  static MOEGEN_DEVICE Fraction bounded_tanh(float x, float bound) {
+    const bool in_coefficients = bound >= 0x1p-10f && bound <= 0x1p14f;
+    const float unit = in_coefficients ? 1.0f : bound, rest = in_coefficients ? 1.0f / bound : 1.0f;
+    const float c1 = rest * rest, c2 = c1 * c1, c3 = c2 * c1;
+    const float y = math::clamp(x * (1.0f / unit), -7.0f / rest, 7.0f / rest), s = y * y;
+    float numerator = c3 * 3.99593546e-6f;
+    numerator = math::fma(numerator, s, c2 * 0.00229310477f);
+    numerator = math::fma(numerator, s, c1 * 0.123220742f);
     numerator = math::fma(numerator, s, 0.999998987f);
-    float denominator = 0.000143986079f;
-    denominator = math::fma(denominator, s, 0.0211516917f);
-    denominator = math::fma(denominator, s, 0.456546336f);
+    float denominator = c3 * 0.000143986079f;
+    denominator = math::fma(denominator, s, c2 * 0.0211516917f);
+    denominator = math::fma(denominator, s, c1 * 0.456546336f);
     denominator = math::fma(denominator, s, 1.0f);
-    return {bounded * numerator, denominator};
+    return {unit * y * numerator, denominator};
   }
   template <class P>
   static MOEGEN_DEVICE float gated(float gate, float up) {
-    constexpr float kScale = P::beta() * P::linear_beta();
-    const Fraction first = tanh_of(gate * (1.0f / P::beta())), second = tanh_of(up * (1.0f / P::linear_beta()));
-    const float denominator = first.denominator * second.denominator * (1.0f + approx::exp2(-kLog2E * gate));
-    return kScale * first.numerator * second.numerator * approx::reciprocal(denominator);
+    const Fraction first = bounded_tanh(gate, P::beta()), second = bounded_tanh(up, P::linear_beta());
+    const float both = first.denominator * second.denominator;
+    const float denominator = math::fma(both, approx::exp2(-kLog2E * gate), both);
+    return first.numerator * second.numerator * approx::reciprocal(denominator);
   }
 };
 
@@ -706,7 +715,7 @@ MOEGEN_DEVICE uint32_t warp_max(uint32_t value) {
 #endif
 }
 
-/// Largest `value` (not negative, no NaN) of the `Lanes` lanes, a power of two and aligned to it, of which this is one.
+/// Largest `value` (not negative; a positive NaN is above all numbers) of the `Lanes` lanes, a power of two and aligned to it, of which this is one.
 /// All lanes of the warp take part.
 template <uint32_t Lanes>
 MOEGEN_DEVICE float lanes_max(float value) {
@@ -1999,7 +2008,7 @@ MOEGEN_DEVICE void store_matrix(void* row, const uint32_t (&registers)[Count]) {
 }  // namespace moegen
 
 // ---- core/memory.cuh -------------------------------------------------------------------------------------
-// Global memory: 16-byte accesses.
+// Global memory: accesses of 16 and 8 bytes.
 
 
 namespace moegen {
@@ -2014,6 +2023,15 @@ MOEGEN_DEVICE Vector16 load_constant(const void* pointer) {
       : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
       : "l"(pointer));
   return v;
+#endif
+}
+
+/// Stores 8 bytes. `pointer` is 8-byte aligned.
+MOEGEN_DEVICE void store(void* pointer, const Vector8& v) {
+#ifdef MOEGEN_TARGET_CPU
+  *static_cast<Vector8*>(pointer) = v;
+#else
+  asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(pointer), "r"(v.word[0]), "r"(v.word[1]) : "memory");
 #endif
 }
 
