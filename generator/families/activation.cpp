@@ -48,7 +48,7 @@ Plan plan(const Config& config, std::string_view kernel, const Arch& arch) {
   PlanBuilder builder(config, kernel, arch);
   const ConfigFields& fields = config.fields();
   const RowFormat format = format_of(fields);
-  RowShape shape = choose_row_shape(format, by_expert(fields), 1);
+  RowShape shape = choose_row_shape(format, by_expert(fields), 1, arch);
   if (fields.experts.up_epilogue) shape.resident = 1;  // who knows what an expression needs
   add_rows(builder, fields, format, shape, "/intermediate");
   add_activation(builder, fields);

@@ -44,6 +44,16 @@ std::int64_t pad_blocks(const ConfigFields& fields, std::int64_t pads_per_block)
   return num_groups(fields) * ((most + pads_per_block - 1) / pads_per_block);
 }
 
+// Scales of groups of columns, where their rows lie apart and each token is encoded once.
+bool stages_scales(const ConfigFields& fields, const RowFormat& format) {
+  const bool groups =
+      format.scheme != Scheme::none && format.scheme != Scheme::tensor && format.scheme != Scheme::rowwise;
+  return groups && fields.quantization.scale_layout == ScaleLayout::row && !fields.experts.weights_on_input;
+}
+
+// A word for each vector of a block's teams at most.
+int scale_words(const RowShape& shape) { return static_cast<int>(shape.team * shape.vectors * shape.rows_per_block); }
+
 void add_layer(PlanBuilder& plan, const ConfigFields& fields, const RowShape& shape) {
   plan.derived("num_slots", std::int64_t{fields.num_slots()}, "top_k and the router's shared slots");
   plan.field("weights_on_input", fields.experts.weights_on_input, "/experts/weights_on_input");
@@ -59,11 +69,16 @@ Plan plan(const Config& config, std::string_view kernel, const Arch& arch) {
   PlanBuilder builder(config, kernel, arch);
   const ConfigFields& fields = config.fields();
   const RowFormat format = format_of(fields);
-  RowShape shape = choose_row_shape(format, false, format.scheme == Scheme::none ? kPiecesOfCopy : 1);
+  RowShape shape = choose_row_shape(format, false, format.scheme == Scheme::none ? kPiecesOfCopy : 1, arch);
   shape.resident = 1;  // the rows of a token's slots are in registers, too
   add_rows(builder, fields, format, shape, fields.expert_hidden == fields.hidden ? "/hidden" : "/expert_hidden");
   add_layer(builder, fields, shape);
-  builder.entry(rows_entry("moegen_permute", shape, arch));
+  const bool staged = stages_scales(fields, format);
+  builder.derived("staged_scales", staged,
+                  staged ? "the scales of a token leave together" : "stored as they are found");
+  EntryPlan entry = rows_entry("moegen_permute", shape, arch);
+  if (staged) entry.dynamic_shared_bytes = std::max(entry.dynamic_shared_bytes, 4 * scale_words(shape));
+  builder.entry(std::move(entry));
   return std::move(builder).finish<Args>(kLaunchAbi);
 }
 

@@ -22,7 +22,7 @@ std::vector<std::string> kernels(const Config& config) {
 
 RowFormat format_of(const ConfigFields& fields, std::string_view kernel) {
   const std::int64_t width = kernel == "quantize.up" ? fields.expert_hidden : fields.intermediate;
-  return {width, fields.quantization.scheme, fields.dtypes.activation};
+  return {width, fields.quantization.scheme, fields.dtypes.activation, false, true};
 }
 
 std::string_view width_pointer(const ConfigFields& fields, std::string_view kernel) {
@@ -33,7 +33,7 @@ std::string_view width_pointer(const ConfigFields& fields, std::string_view kern
 Plan plan(const Config& config, std::string_view kernel, const Arch& arch) {
   PlanBuilder builder(config, kernel, arch);
   const RowFormat format = format_of(config.fields(), kernel);
-  const RowShape shape = choose_row_shape(format, false, 1);
+  const RowShape shape = choose_row_shape(format, false, 1, arch);
   add_rows(builder, config.fields(), format, shape, width_pointer(config.fields(), kernel));
   builder.entry(rows_entry("moegen_quantize", shape, arch));
   return std::move(builder).finish<Args>(kLaunchAbi);

@@ -17,12 +17,13 @@ constexpr std::int64_t kWarpSize = 32;
 constexpr std::int64_t kBlock = 256;  // threads of a block that holds several rows, or a slice of one
 constexpr std::int64_t kNarrow =
     128;  // and of one whose rows are narrow: few rows then spread over more multiprocessors
-constexpr std::int64_t kMostTeam = 128;  // of a whole row: small blocks wait for their barriers at different times
+constexpr std::int64_t kMostTeam = 512;        // of a whole row,
+constexpr std::int64_t kMostPlainTeam = 1024;  // where threads keep nothing but one vector,
+constexpr std::int64_t kWideTeam = 128;        // and of one that is read twice
 constexpr std::int64_t kFewWaves = 4;    // of blocks that read 32 bytes a thread at a time: a loop saves their starts
 constexpr std::int64_t kManyWaves = 32;  // and of others: then an uneven last wave costs little (docs/kernels.md)
 constexpr std::int64_t kRegisterFile = 1 << 16;  // of a multiprocessor, sm_80 up (CUDA C++ Programming Guide)
-constexpr std::int64_t kRegisters = 40;  // of a thread that has one vector: then enough loads are in flight
-constexpr std::int64_t kMostKept = 4;    // vectors of a thread that a whole row is kept in: 64 registers of floats
+constexpr std::int64_t kMostKept = 4;  // vectors of a thread that a whole row is kept in: 64 registers of floats
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
@@ -34,8 +35,8 @@ Dtype output_dtype(const RowFormat& format) {
   return is_fp4(format.scheme) ? Dtype::float4_e2m1fn : Dtype::float8_e4m3fn;
 }
 
-// Elements that a thread encodes at a time: 16 bytes of output, or of input and more where codes have four bits: twice as
-// many would leave half of each sector that a warp asks for to its next load.
+// Elements that a thread encodes at a time: 16 bytes of output, or of input and more where codes have four bits: twice
+// as many would leave half of each sector that a warp asks for to its next load.
 std::int64_t vector_of(const RowFormat& format) {
   return is_fp4(format.scheme) ? 16 : 128 / bits(output_dtype(format));
 }
@@ -46,19 +47,19 @@ std::int64_t lanes_of(Scheme scheme, std::int64_t vector) {
   return scheme == Scheme::mxfp8 || scheme == Scheme::mxfp4 ? 32 / vector : 1;
 }
 
-// A whole row is one team's: 128 threads at most, then more vectors a thread, and a row that is wider still is read
-// twice. Two vectors of a narrow row fit one warp, which needs no barrier.
-void shape_whole_row(RowShape& shape, std::int64_t vectors) {
+// A whole row is one team's: of as many threads as it has vectors, then of more vectors a thread, and a row that is
+// wider still is read twice. Two vectors of a narrow row fit one warp, which needs no barrier.
+void shape_whole_row(RowShape& shape, std::int64_t vectors, bool plain) {
   if (vectors <= 2 * kWarpSize) {
     shape.vectors = divide_up(vectors, kWarpSize);
     shape.team = kWarpSize;
     shape.rows_per_block = kNarrow / kWarpSize;
     return;
   }
-  shape.vectors = divide_up(vectors, kMostTeam);
+  shape.vectors = plain && vectors <= kMostPlainTeam ? 1 : divide_up(vectors, kMostTeam);
   shape.row_kept = shape.vectors <= kMostKept;
   if (!shape.row_kept) shape.vectors = 1;
-  shape.team = shape.row_kept ? round_up(divide_up(vectors, shape.vectors), kWarpSize) : kMostTeam;
+  shape.team = shape.row_kept ? round_up(divide_up(vectors, shape.vectors), kWarpSize) : kWideTeam;
 }
 
 std::int64_t idle_threads(std::int64_t vectors, std::int64_t threads) { return round_up(vectors, threads) - vectors; }
@@ -95,6 +96,28 @@ void shape_slices(RowShape& shape, std::int64_t vectors, std::int64_t lanes, std
   shape.blocks_per_row = divide_up(vectors, shape.vectors * shape.team);
 }
 
+// Registers of a thread that leave enough loads in flight; fewer where threads also wait for a barrier or for special
+// functions.
+std::int64_t most_registers(const RowFormat& format) {
+  if (format.scheme == Scheme::nvfp4) return 48;
+  return format.scheme == Scheme::rowwise || (format.paired && format.scheme == Scheme::none) ? 32 : 40;
+}
+
+// Without a bound the compiler takes 48 registers and more, to have many instructions between a value and its use. Only
+// where that was measured, on Hopper, and not where threads have more to keep: floats of 32 bits, several vectors, a
+// row that is read twice.
+std::int64_t resident_blocks(const RowFormat& format, const RowShape& shape, const Arch& arch) {
+  if (!arch.name.starts_with("sm_90") || shape.vectors > 1 || !shape.row_kept || bits(format.dtype) == 32) return 1;
+  const std::int64_t threads = std::min<std::int64_t>(kRegisterFile / most_registers(format), arch.max_threads_per_sm);
+  return std::max<std::int64_t>(1, threads / shape.threads);
+}
+
+// Whether blocks without a loop are better. Measured: docs/kernels.md.
+bool waits_for_loads(const RowFormat& format, const RowShape& shape) {
+  if (format.paired || format.scheme == Scheme::rowwise || format.scheme == Scheme::none) return true;
+  return shape.blocks_per_row > 1 && !is_fp4(format.scheme);
+}
+
 bool has_scales(Scheme scheme) { return quantises_rows(scheme) && scheme != Scheme::tensor; }
 
 std::int64_t scale_bytes(const Plan& plan) {
@@ -105,17 +128,17 @@ std::int64_t scale_bytes(const Plan& plan) {
 
 }  // namespace
 
-RowShape choose_row_shape(const RowFormat& format, bool whole_warps, std::int64_t most_vectors) {
+RowShape choose_row_shape(const RowFormat& format, bool whole_warps, std::int64_t most_vectors, const Arch& arch) {
   RowShape shape;
   shape.vector = vector_of(format);
   const std::int64_t vectors = divide_up(format.width, shape.vector);
   if (format.scheme == Scheme::rowwise)
-    shape_whole_row(shape, vectors);
+    shape_whole_row(shape, vectors, format.plain);
   else
     shape_slices(shape, vectors, whole_warps ? kWarpSize : lanes_of(format.scheme, shape.vector), most_vectors);
   shape.threads = static_cast<int>(round_up(shape.team * shape.rows_per_block, kWarpSize));
-  shape.resident = shape.vectors == 1 ? std::max<std::int64_t>(1, kRegisterFile / (kRegisters * shape.threads)) : 1;
-  shape.waves = format.paired || format.scheme == Scheme::rowwise ? kManyWaves : kFewWaves;
+  shape.resident = resident_blocks(format, shape, arch);
+  shape.waves = waits_for_loads(format, shape) ? kManyWaves : kFewWaves;
   return shape;
 }
 
@@ -178,8 +201,7 @@ const char* check_scales(const LaunchConstants& values, const RowPointers& point
   if (bytes == 0 && pointers.scales) return "scales is given, but the rows of this kernel have none; it must be null";
   if (bytes == 0) return nullptr;
   if (!pointers.scales) return "scales is null; it takes the scales of the rows (quantize::Args says their shape)";
-  if (misaligned(pointers.scales, bytes))
-    return "scales is not aligned to its element";
+  if (misaligned(pointers.scales, bytes)) return "scales is not aligned to its element";
   if (values[RowConstants::kColumnScales] == 0) return nullptr;
   if (misaligned(pointers.scales, 16)) return "scales of the column layout are not aligned to 16 bytes";
   if (pointers.scales_stride == 0) return nullptr;

@@ -21,6 +21,7 @@ struct RowFormat {
   Scheme scheme = Scheme::none;   ///< none: rows keep `dtype`
   Dtype dtype = Dtype::bfloat16;  ///< of what is read, and of what is stored unquantised
   bool paired = false;            ///< two rows are read for one that is stored: gate and up
+  bool plain = false;             ///< a thread keeps nothing but the elements that it encodes
 };
 
 /// The decisions of rows.cuh.
@@ -32,11 +33,11 @@ struct RowShape {
   bool row_kept = true;
   int threads = 0;
   std::int64_t resident = 1;  ///< blocks that a multiprocessor must have registers for
-  std::int64_t waves = 0;  ///< of blocks that a grid has at most
+  std::int64_t waves = 0;     ///< of blocks that a grid has at most
 };
 
 /// `whole_warps`: teams must be whole warps. `most_vectors`: vectors that a thread may take of a wide row.
-RowShape choose_row_shape(const RowFormat& format, bool whole_warps, std::int64_t most_vectors);
+RowShape choose_row_shape(const RowFormat& format, bool whole_warps, std::int64_t most_vectors, const Arch& arch);
 
 /// width, scheme_kind, quantised, output_dtype, column_scales, floor, scale_dtype and the shape.
 void add_rows(PlanBuilder& plan, const ConfigFields& fields, const RowFormat& format, const RowShape& shape,

@@ -11,10 +11,10 @@
 // the e4m3 scale of nvfp4 is 0 all codes are 0.
 //
 // Division. IEEE division takes about ten instructions; Quotient takes three and gives the same code: what its inverse
-// misses of 1 / scale is added to the product before that is rounded, which leaves less than 2^-24 ulp, so it can differ
-// from fl32(x / s) only beside a rounding boundary of the code, a number of five significant bits.
-// tests/unit/test_quantize.cpp tries every significand of s against every such boundary, whichever way the correction is
-// rounded. (It needs the nearest float to 1 / s, once a group, and the square of its error: without either, a few
+// misses of 1 / scale is added to the product before that is rounded, which leaves less than 2^-24 ulp, so it can
+// differ from fl32(x / s) only beside a rounding boundary of the code, a number of five significant bits.
+// tests/unit/test_quantize.cpp tries every significand of s against every such boundary, whichever way the correction
+// is rounded. (It needs the nearest float to 1 / s, once a group, and the square of its error: without either, a few
 // significands fail.) Infinities have no such quotient: a thread that has one bounds its values first.
 #pragma once
 
@@ -89,12 +89,22 @@ MOEGEN_DEVICE float product_down(float a, float b) {
 #endif
 }
 
+/// 1 / x, rounded once, for x from 2^-120 to 2^120: the instructions of rcp.rn.f32 without its cases for other numbers.
+MOEGEN_DEVICE float reciprocal_in_range(float x) {
+#ifdef MOEGEN_TARGET_CPU
+  return 1.0f / x;
+#else
+  const float estimate = approx::reciprocal(x);
+  return math::fma(math::fma(-estimate, x, 1.0f), estimate, estimate);
+#endif
+}
+
 /// x / scale, for codes (see above); finite x. Scale in [2^-120, 2^120].
 struct Quotient {
   float inverse;  // 1 / scale, rounded once
   float missing;  // 1 / scale = inverse (1 + missing)
 
-  MOEGEN_DEVICE explicit Quotient(float scale) : inverse(math::reciprocal(scale)) {
+  MOEGEN_DEVICE explicit Quotient(float scale) : inverse(reciprocal_in_range(scale)) {
     const float error = math::fma(-inverse, scale, 1.0f);
     missing = math::fma(error, error, error);
   }
@@ -128,8 +138,8 @@ MOEGEN_DEVICE void encode_e4m3(const float (&value)[Count], const Quotient& quot
               pack_e4m3(quotient(value[4 * i + 2]), quotient(value[4 * i + 3])) << 16;
 }
 
-/// x / (2 divisor), for e2m1 codes; finite x, whose sign a zero may lose. Divisor in [2^-90, 2^90]: there, what is missing
-/// of the inverse has bits enough by itself, which saves an instruction.
+/// x / (2 divisor), for e2m1 codes; finite x, whose sign a zero may lose. Divisor in [2^-90, 2^90]: there, what is
+/// missing of the inverse has bits enough by itself, which saves an instruction.
 struct HalfQuotient {
   float inverse, missing;  // 1 / (2 divisor), rounded once, and the rest of it
 
@@ -142,8 +152,8 @@ struct HalfQuotient {
 };
 
 /// 2^23 and the e2m1 code of the magnitude 2 |half|: to nearest even, above 6: 7. The code is linear in the magnitude
-/// below 2, from 2 to 4 and above, with 2, 1 and 0.5 steps a unit; of the three parts only one is no whole number, so one
-/// of the sums rounds. All of them are float instructions, which come at twice the rate of integer ones.
+/// below 2, from 2 to 4 and above, with 2, 1 and 0.5 steps a unit; of the three parts only one is no whole number, so
+/// one of the sums rounds. All of them are float instructions, which come at twice the rate of integer ones.
 MOEGEN_DEVICE float round_to_e2m1(float half) {
   const float magnitude = math::abs(half);
   const float below_2 = approx::add_saturated(magnitude, 0.0f), below_4 = approx::add_saturated(magnitude, -1.0f);
@@ -151,8 +161,8 @@ MOEGEN_DEVICE float round_to_e2m1(float half) {
   return math::fma(below_4, 2.0f, math::fma(below_2, 4.0f, 8388608.0f)) + above_4;
 }
 
-/// Codes of eight of `value` from `First` on, the first in the low half of the low byte. half(x): x / (2 scale); the sign
-/// is that of the value.
+/// Codes of eight of `value` from `First` on, the first in the low half of the low byte. half(x): x / (2 scale); the
+/// sign is that of the value.
 template <uint32_t First, class Half, uint32_t Count>
 MOEGEN_DEVICE uint32_t encode_e2m1(const float (&value)[Count], const Half& half) {
   constexpr uint32_t kOffsets = 0x4B000000u * 0x11u;  // of 2^23 in all eight sums
@@ -205,13 +215,20 @@ MOEGEN_DEVICE uint32_t quantize_mxfp4(const float (&value)[16], const Magnitude&
   return group.nan ? 0xFF : scale;
 }
 
-/// The e4m3 scale and the e2m1 codes of a group of 16. A factor of 2^-80 to 2^80 leaves every divisor where HalfQuotient
-/// is exact.
+/// scale / global, rounded once: a product by the inverse, put right by its remainder (Markstein's division; every
+/// significand of global is tried with each of scale, an e4m3 number, in tests/unit/test_quantize.cpp).
+MOEGEN_DEVICE float divisor_of(float scale, float global) {
+  const float inverse = reciprocal_in_range(global), quotient = scale * inverse;
+  return math::fma(math::fma(-quotient, global, scale), inverse, quotient);
+}
+
+/// The e4m3 scale and the e2m1 codes of a group of 16. A factor of 2^-80 to 2^80 leaves every divisor where
+/// HalfQuotient is exact.
 MOEGEN_DEVICE uint32_t quantize_nvfp4(float (&value)[16], float global, uint32_t (&word)[2]) {
   const Magnitude group = finite_magnitude(value);
   // Products below what scale_of takes have a scale of 0 in any case.
   const uint32_t scale = pack_e4m3(scale_of<6>(math::min(global * group.largest, kLargestFloat)), 0.0f) & 0xFF;
-  const float divisor = math::divide(unpack_e4m3(scale).low, global);
+  const float divisor = divisor_of(unpack_e4m3(scale).low, global);
   if (!group.finite || group.largest > 16.0f * divisor) bound_values(value, 8.0f * divisor);
   const HalfQuotient half(divisor);
   word[0] = encode_e2m1<0>(value, half);

@@ -7,12 +7,14 @@
 // own and is encoded by itself. The last `pad_blocks`, one for each `pads_per_block` rows that may pad a group, write
 // zeros to those that order says are padding.
 //
-// Roles, shared memory and barriers: core/rows.cuh.
+// Roles, shared memory and barriers: core/rows.cuh. With `staged_scales` the scales of a slice meet in shared memory;
+// one barrier more.
 #pragma once
 
 #include "../core/grid.cuh"
 #include "../core/rows.cuh"
 #include "args.h"
+#include "staged_scales.cuh"
 
 namespace moegen::permute {
 
@@ -31,13 +33,16 @@ struct Targets {
 };
 
 template <class P>
+MOEGEN_DEVICE uint32_t target_of(const Args& args, uint64_t token, const Slots& slots, uint32_t slot) {
+  return slot >= slots.first && slot < slots.end ? args.restore[token * P::num_slots + slot] : kNone;
+}
+
+template <class P>
 MOEGEN_DEVICE Targets<P> load_targets(const Args& args, uint64_t token, bool has_token, const Slots& slots) {
   Targets<P> targets;
 #pragma unroll
-  for (uint32_t slot = 0; slot < P::num_slots; ++slot) {
-    const bool own = has_token && slot >= slots.first && slot < slots.end;
-    targets.row[slot] = own ? args.restore[token * P::num_slots + slot] : kNone;
-  }
+  for (uint32_t slot = 0; slot < P::num_slots; ++slot)
+    targets.row[slot] = has_token ? target_of<P>(args, token, slots, slot) : kNone;
   return targets;
 }
 
@@ -82,10 +87,16 @@ MOEGEN_DEVICE void scatter_token(const Args& args, const RowOutput& output, uint
   };
   const auto sink = [&](uint32_t vector, const Encoded& encoded) {
 #pragma unroll
-    for (uint32_t slot = 0; slot < P::num_slots; ++slot)
-      if (targets.row[slot] != kNone) store_encoded<P>(output, targets.row[slot], vector, encoded);
+    for (uint32_t slot = 0; slot < P::num_slots; ++slot) {
+      if (targets.row[slot] == kNone) continue;
+      store_codes<P>(output, targets.row[slot], vector, encoded);
+      if constexpr (!P::staged_scales) store_scales<P>(output, targets.row[slot], vector, encoded);
+    }
+    if constexpr (P::staged_scales) StagedScales<P>(slice).put(vector, encoded.scale);
   };
   encode_row<P>(output, has_token, slice, source, sink, 0);
+  const auto row_of = [&](uint32_t slot) { return target_of<P>(args, token, slots, slot); };
+  if constexpr (P::staged_scales) StagedScales<P>(slice).send(output, has_token, row_of);
 }
 
 /// One token to all of its rows, each times its weight.

@@ -90,8 +90,10 @@ const std::vector<Edit>& edits() {
        "activate<P>(pairs.up(i), pairs.gate(i), limit)", "activation", 0},
       {"limits dropped", "core/activation.cuh", "gated<P>(math::min(gate, limit), math::clamp(up, -limit, limit))",
        "gated<P>(gate, up)", "activation", 3},
-      {"the pair that has no row is written", "permute/kernel.cuh", "if (targets.row[slot] != kNone) store_encoded",
-       "store_encoded", "permute", 3, 160, true},
+      {"the pair that has no row is written", "permute/kernel.cuh",
+       "if (targets.row[slot] == kNone) continue;\n      store_codes", "store_codes", "permute", 3, 160, true},
+      {"no barrier before the scales of a token are read", "permute/staged_scales.cuh", "    block_sync();\n", "",
+       "permute", 3, 1408, true},
       {"padding rows are left as they are", "permute/kernel.cuh",
        "if (in_group && args.order[end - distance] == kNone) clear_row", "if (false) clear_row", "permute", 3},
   };

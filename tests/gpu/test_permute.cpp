@@ -6,6 +6,7 @@
 
 #include "gpu/device_test.hpp"
 #include "support/row_tables.hpp"
+#include "support/shard.hpp"
 
 using namespace moegen;
 
@@ -15,7 +16,8 @@ TEST_CASE("permute is right on every pair of shapes, schemes, options and inputs
   Engine engine = test::memory_engine();
   const test::PermuteTable table({});
   REQUIRE(table.size() >= test::RowLimits{}.widths.size() * test::RowLimits{}.rows.size() / 2);
-  for (std::size_t i = 0; i < table.size(); ++i) {
+  const test::Shard shard = test::table_shard();
+  for (std::size_t i = shard.first; i < table.size(); i += shard.step) {
     const Config config = table.config(i);
     CAPTURE(config.to_json());
     const auto wrong = verify::run_case(engine.get(config, "permute"), config, table.at(i));

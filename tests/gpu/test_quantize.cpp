@@ -10,6 +10,7 @@
 
 #include "gpu/device_test.hpp"
 #include "support/row_tables.hpp"
+#include "support/shard.hpp"
 #include "verify/memory.hpp"
 #include "verify/row_values.hpp"
 
@@ -21,7 +22,8 @@ TEST_CASE("quantize is right on every pair of shapes, schemes, options and input
   Engine engine = test::memory_engine();
   const test::QuantizeTable table({});
   REQUIRE(table.size() >= test::RowLimits{}.widths.size() * test::RowLimits{}.rows.size() / 2);
-  for (std::size_t i = 0; i < table.size(); ++i) {
+  const test::Shard shard = test::table_shard();
+  for (std::size_t i = shard.first; i < table.size(); i += shard.step) {
     const Config config = table.config(i);
     CAPTURE(config.to_json());
     const auto wrong =

@@ -14,6 +14,8 @@
 #include <moegen/source.hpp>
 
 #include "cuda/nvrtc.hpp"
+#include "support/row_tables.hpp"
+#include "support/shard.hpp"
 #include "support/shipped.hpp"
 #include "support/skip.hpp"
 
@@ -190,5 +192,20 @@ TEST_CASE("most experts that a config may have") {
       for (std::string_view arch : {"sm_80", "sm_90a"})
         if (pad == 1) jobs.push_back({config, "router", &find_arch(arch)});
     }
+  compile_all(jobs);
+}
+
+// Minutes: --no-skip, shared by processes with TABLE_SHARD. Plans bound the registers of kernels of rows.
+TEST_CASE("every case of the tables of rows compiles on the oldest arch and on Hopper" * doctest::skip()) {
+  std::vector<Job> jobs;
+  const test::Shard shard = test::table_shard();
+  const auto add = [&](const auto& table, std::string_view kernel) {
+    for (std::size_t i = shard.first; i < table.size(); i += shard.step)
+      for (std::string_view arch : {"sm_80", "sm_90a"})
+        jobs.push_back({table.config(i), std::string(kernel), &find_arch(arch)});
+  };
+  add(test::QuantizeTable({}), "quantize.up");
+  add(test::ActivationTable({}), "activation");
+  add(test::PermuteTable({}), "permute");
   compile_all(jobs);
 }

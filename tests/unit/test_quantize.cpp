@@ -30,8 +30,8 @@ int side(float x, float boundary) { return x < boundary ? -1 : x > boundary ? 1 
 
 float moved(float x, int ulps) { return bits_float(float_bits(x) + static_cast<std::uint32_t>(ulps)); }
 
-// The correction of a quotient as it may be rounded: to nearest, as on the CPU target, and either way, as a GPU does for
-// one sign of x and the other.
+// The correction of a quotient as it may be rounded: to nearest, as on the CPU target, and either way, as a GPU does
+// for one sign of x and the other.
 float product_to(float a, float b, float limit) {
   const double exact = static_cast<double>(a) * static_cast<double>(b);
   const auto nearest = static_cast<float>(exact);
@@ -141,6 +141,19 @@ TEST_CASE("a scale is a correctly rounded quotient") {
       wrong += moegen::scale_of<6>(limit) != limit / 6.0f;
     }
   CHECK(wrong == 0);
+}
+
+TEST_CASE("the divisor of a group of nvfp4 is a correctly rounded quotient") {
+  std::uint64_t wrong = 0;
+  for (std::uint32_t significand = 1u << 23; significand < 1u << 24; significand += step())
+    for (const float unit : {0x1p-103f, 0x1p-23f, 0x1p56f})
+      for (int scale = 8; scale < 16; ++scale) {
+        const float global = static_cast<float>(significand) * unit, of = static_cast<float>(scale);
+        wrong += moegen::divisor_of(of, global) != of / global;
+        wrong += moegen::divisor_of(0x1p-12f * of, global) != 0x1p-12f * of / global;
+      }
+  CHECK(wrong == 0);
+  CHECK(moegen::divisor_of(448.0f, 0x1p80f) == 448.0f * 0x1p-80f);
 }
 
 TEST_CASE("signs and NaN keep their place in a quotient, and infinities in bounded values") {

@@ -891,10 +891,10 @@ MOEGEN_DEVICE FloatPair unpack_e2m1(uint32_t pair) {
 // the e4m3 scale of nvfp4 is 0 all codes are 0.
 //
 // Division. IEEE division takes about ten instructions; Quotient takes three and gives the same code: what its inverse
-// misses of 1 / scale is added to the product before that is rounded, which leaves less than 2^-24 ulp, so it can differ
-// from fl32(x / s) only beside a rounding boundary of the code, a number of five significant bits.
-// tests/unit/test_quantize.cpp tries every significand of s against every such boundary, whichever way the correction is
-// rounded. (It needs the nearest float to 1 / s, once a group, and the square of its error: without either, a few
+// misses of 1 / scale is added to the product before that is rounded, which leaves less than 2^-24 ulp, so it can
+// differ from fl32(x / s) only beside a rounding boundary of the code, a number of five significant bits.
+// tests/unit/test_quantize.cpp tries every significand of s against every such boundary, whichever way the correction
+// is rounded. (It needs the nearest float to 1 / s, once a group, and the square of its error: without either, a few
 // significands fail.) Infinities have no such quotient: a thread that has one bounds its values first.
 
 
@@ -963,12 +963,22 @@ MOEGEN_DEVICE float product_down(float a, float b) {
 #endif
 }
 
+/// 1 / x, rounded once, for x from 2^-120 to 2^120: the instructions of rcp.rn.f32 without its cases for other numbers.
+MOEGEN_DEVICE float reciprocal_in_range(float x) {
+#ifdef MOEGEN_TARGET_CPU
+  return 1.0f / x;
+#else
+  const float estimate = approx::reciprocal(x);
+  return math::fma(math::fma(-estimate, x, 1.0f), estimate, estimate);
+#endif
+}
+
 /// x / scale, for codes (see above); finite x. Scale in [2^-120, 2^120].
 struct Quotient {
   float inverse;  // 1 / scale, rounded once
   float missing;  // 1 / scale = inverse (1 + missing)
 
-  MOEGEN_DEVICE explicit Quotient(float scale) : inverse(math::reciprocal(scale)) {
+  MOEGEN_DEVICE explicit Quotient(float scale) : inverse(reciprocal_in_range(scale)) {
     const float error = math::fma(-inverse, scale, 1.0f);
     missing = math::fma(error, error, error);
   }
@@ -1002,8 +1012,8 @@ MOEGEN_DEVICE void encode_e4m3(const float (&value)[Count], const Quotient& quot
               pack_e4m3(quotient(value[4 * i + 2]), quotient(value[4 * i + 3])) << 16;
 }
 
-/// x / (2 divisor), for e2m1 codes; finite x, whose sign a zero may lose. Divisor in [2^-90, 2^90]: there, what is missing
-/// of the inverse has bits enough by itself, which saves an instruction.
+/// x / (2 divisor), for e2m1 codes; finite x, whose sign a zero may lose. Divisor in [2^-90, 2^90]: there, what is
+/// missing of the inverse has bits enough by itself, which saves an instruction.
 struct HalfQuotient {
   float inverse, missing;  // 1 / (2 divisor), rounded once, and the rest of it
 
@@ -1016,8 +1026,8 @@ struct HalfQuotient {
 };
 
 /// 2^23 and the e2m1 code of the magnitude 2 |half|: to nearest even, above 6: 7. The code is linear in the magnitude
-/// below 2, from 2 to 4 and above, with 2, 1 and 0.5 steps a unit; of the three parts only one is no whole number, so one
-/// of the sums rounds. All of them are float instructions, which come at twice the rate of integer ones.
+/// below 2, from 2 to 4 and above, with 2, 1 and 0.5 steps a unit; of the three parts only one is no whole number, so
+/// one of the sums rounds. All of them are float instructions, which come at twice the rate of integer ones.
 MOEGEN_DEVICE float round_to_e2m1(float half) {
   const float magnitude = math::abs(half);
   const float below_2 = approx::add_saturated(magnitude, 0.0f), below_4 = approx::add_saturated(magnitude, -1.0f);
@@ -1025,8 +1035,8 @@ MOEGEN_DEVICE float round_to_e2m1(float half) {
   return math::fma(below_4, 2.0f, math::fma(below_2, 4.0f, 8388608.0f)) + above_4;
 }
 
-/// Codes of eight of `value` from `First` on, the first in the low half of the low byte. half(x): x / (2 scale); the sign
-/// is that of the value.
+/// Codes of eight of `value` from `First` on, the first in the low half of the low byte. half(x): x / (2 scale); the
+/// sign is that of the value.
 template <uint32_t First, class Half, uint32_t Count>
 MOEGEN_DEVICE uint32_t encode_e2m1(const float (&value)[Count], const Half& half) {
   constexpr uint32_t kOffsets = 0x4B000000u * 0x11u;  // of 2^23 in all eight sums
@@ -1079,13 +1089,20 @@ MOEGEN_DEVICE uint32_t quantize_mxfp4(const float (&value)[16], const Magnitude&
   return group.nan ? 0xFF : scale;
 }
 
-/// The e4m3 scale and the e2m1 codes of a group of 16. A factor of 2^-80 to 2^80 leaves every divisor where HalfQuotient
-/// is exact.
+/// scale / global, rounded once: a product by the inverse, put right by its remainder (Markstein's division; every
+/// significand of global is tried with each of scale, an e4m3 number, in tests/unit/test_quantize.cpp).
+MOEGEN_DEVICE float divisor_of(float scale, float global) {
+  const float inverse = reciprocal_in_range(global), quotient = scale * inverse;
+  return math::fma(math::fma(-quotient, global, scale), inverse, quotient);
+}
+
+/// The e4m3 scale and the e2m1 codes of a group of 16. A factor of 2^-80 to 2^80 leaves every divisor where
+/// HalfQuotient is exact.
 MOEGEN_DEVICE uint32_t quantize_nvfp4(float (&value)[16], float global, uint32_t (&word)[2]) {
   const Magnitude group = finite_magnitude(value);
   // Products below what scale_of takes have a scale of 0 in any case.
   const uint32_t scale = pack_e4m3(scale_of<6>(math::min(global * group.largest, kLargestFloat)), 0.0f) & 0xFF;
-  const float divisor = math::divide(unpack_e4m3(scale).low, global);
+  const float divisor = divisor_of(unpack_e4m3(scale).low, global);
   if (!group.finite || group.largest > 16.0f * divisor) bound_values(value, 8.0f * divisor);
   const HalfQuotient half(divisor);
   word[0] = encode_e2m1<0>(value, half);
@@ -1182,8 +1199,8 @@ MOEGEN_DEVICE uint32_t warp_max(uint32_t value) {
 #endif
 }
 
-/// Largest `value` (not negative; a positive NaN is above all numbers) of the `Lanes` lanes, a power of two and aligned to it, of which this is one.
-/// All lanes of the warp take part.
+/// Largest `value` (not negative; a positive NaN is above all numbers) of the `Lanes` lanes, a power of two and aligned
+/// to it, of which this is one. All lanes of the warp take part.
 template <uint32_t Lanes>
 MOEGEN_DEVICE float lanes_max(float value) {
   uint32_t bits = float_bits(value);  // floats that are not negative are ordered as their bits
@@ -1225,12 +1242,12 @@ MOEGEN_DEVICE Magnitude group_magnitude_or_nan(const float (&value)[Count]) {
 
 // ---- core/row_codes.cuh ----------------------------------------------------------------------------------
 // What rows of floats are stored as: in their own dtype, or quantised with scales. One type of namespace kinds for each
-// scheme (a kernel's `scheme_kind`); all have the same two steps, encode and store_scales.
+// scheme (a kernel's `scheme_kind`), which encodes a vector.
 //
-// A thread encodes `vector` neighbouring elements at a time, which become one piece of 16 bytes, or of 8 where codes have
-// four bits. Vectors of a row are numbered from its first column; groups of several vectors lie in neighbouring lanes of
-// a warp, whose lanes all take part. Params: width, vector, scheme_kind, output_dtype, scale_dtype, column_scales,
-// floor() (quantised ones).
+// A thread encodes `vector` neighbouring elements at a time, which become one piece of 16 bytes, or of 8 where codes
+// have four bits. Vectors of a row are numbered from its first column; groups of several vectors lie in neighbouring
+// lanes of a warp, whose lanes all take part. Params: width, vector, scheme_kind, output_dtype, scale_dtype,
+// column_scales, floor() (quantised ones).
 
 
 namespace moegen {
@@ -1286,7 +1303,7 @@ namespace kinds {
 /// Rows keep their dtype.
 struct none {
   enum : bool { whole_row = false, has_global = false };
-  enum : uint32_t { vector_bytes = 16 };
+  enum : uint32_t { vector_bytes = 16, group = 0 };
   template <class P>
   static MOEGEN_DEVICE uint32_t scale_of_zeros() {
     return 0;
@@ -1295,14 +1312,12 @@ struct none {
   static MOEGEN_DEVICE Encoded encode(float (&value)[P::vector], const Magnitude&, const RowOutput&) {
     return {pack_elements<typename P::output_dtype>(value), 0};
   }
-  template <class P>
-  static MOEGEN_DEVICE void store_scales(const RowOutput&, uint64_t, uint32_t, const Encoded&) {}
 };
 
 /// e4m3 under one scale that comes with the launch. A scale that has no Quotient is divided by.
 struct tensor {
   enum : bool { whole_row = false, has_global = true };
-  enum : uint32_t { vector_bytes = 16 };
+  enum : uint32_t { vector_bytes = 16, group = 0 };
   template <class P>
   static MOEGEN_DEVICE uint32_t scale_of_zeros() {
     return 0;
@@ -1319,14 +1334,14 @@ struct tensor {
     }
     return encoded;
   }
-  template <class P>
-  static MOEGEN_DEVICE void store_scales(const RowOutput&, uint64_t, uint32_t, const Encoded&) {}
 };
 
 /// e4m3, a float32 scale a row: scales [R].
 struct rowwise {
   enum : bool { whole_row = true, has_global = false };
-  enum : uint32_t { vector_bytes = 16 };
+  enum : uint32_t { vector_bytes = 16, group = 0 };
+  template <class P>
+  static constexpr uint32_t scale_bytes = 4;
   template <class P>
   static MOEGEN_DEVICE uint32_t scale_of_zeros() {
     return float_bits(scale_of<448>(P::floor()));
@@ -1337,21 +1352,19 @@ struct rowwise {
     encoded.scale = float_bits(quantize_float32<P>(value, row, encoded.codes.word));
     return encoded;
   }
-  template <class P>
-  static MOEGEN_DEVICE void store_scales(const RowOutput& output, uint64_t row, uint32_t vector,
-                                         const Encoded& encoded) {
-    if (vector == 0) static_cast<float*>(output.scales)[row] = bits_float(encoded.scale);
-  }
 };
 
 /// e4m3, a scale for each 128 columns, the last of a row maybe fewer: scales [R, groups], or [groups, stride] with
 /// column_scales; float32 or e8m0.
 struct block128 {
   enum : bool { whole_row = false, has_global = false };
-  enum : uint32_t { vector_bytes = 16 };
+  enum : uint32_t { vector_bytes = 16, group = 128 };
+  template <class P>
+  static constexpr uint32_t scale_bytes = sizeof(typename P::scale_dtype);
   template <class P>
   static MOEGEN_DEVICE uint32_t scale_of_zeros() {
-    return sizeof(typename P::scale_dtype) == 4 ? float_bits(scale_of<448>(P::floor())) : e8m0_scale_of<448>(P::floor());
+    return sizeof(typename P::scale_dtype) == 4 ? float_bits(scale_of<448>(P::floor()))
+                                                : e8m0_scale_of<448>(P::floor());
   }
   template <class P>
   static MOEGEN_DEVICE Encoded encode(float (&value)[P::vector], const Magnitude&, const RowOutput&) {
@@ -1363,24 +1376,14 @@ struct block128 {
       encoded.scale = quantize_e8m0<P>(value, group, encoded.codes.word);
     return encoded;
   }
-  template <class P>
-  static MOEGEN_DEVICE void store_scales(const RowOutput& output, uint64_t row, uint32_t vector,
-                                         const Encoded& encoded) {
-    constexpr uint32_t kLanes = 128 / P::vector, kGroups = ceil_div<uint32_t>(P::width, 128);
-    if (vector % kLanes != 0) return;
-    const uint64_t group = vector / kLanes;
-    const uint64_t at = P::column_scales ? group * output.scales_stride + row : row * kGroups + group;
-    if constexpr (sizeof(typename P::scale_dtype) == 4)
-      static_cast<float*>(output.scales)[at] = bits_float(encoded.scale);
-    else
-      static_cast<uint8_t*>(output.scales)[at] = static_cast<uint8_t>(encoded.scale);
-  }
 };
 
 /// e4m3, an e8m0 scale for each 32 columns, the last of a row maybe 16: scales [R, groups].
 struct mxfp8 {
   enum : bool { whole_row = false, has_global = false };
-  enum : uint32_t { vector_bytes = 16 };
+  enum : uint32_t { vector_bytes = 16, group = 32 };
+  template <class P>
+  static constexpr uint32_t scale_bytes = 1;
   template <class P>
   static MOEGEN_DEVICE uint32_t scale_of_zeros() {
     return e8m0_scale_of<448>(P::floor());
@@ -1391,19 +1394,14 @@ struct mxfp8 {
     encoded.scale = quantize_e8m0<P>(value, group_magnitude<32>(value), encoded.codes.word);
     return encoded;
   }
-  template <class P>
-  static MOEGEN_DEVICE void store_scales(const RowOutput& output, uint64_t row, uint32_t vector,
-                                         const Encoded& encoded) {
-    constexpr uint32_t kLanes = 32 / P::vector, kGroups = ceil_div<uint32_t>(P::width, 32);
-    if (vector % kLanes == 0)
-      static_cast<uint8_t*>(output.scales)[row * kGroups + vector / kLanes] = static_cast<uint8_t>(encoded.scale);
-  }
 };
 
 /// Two e2m1 a byte, an e8m0 scale for each 32 columns: scales [R, width / 32].
 struct mxfp4 {
   enum : bool { whole_row = false, has_global = false };
-  enum : uint32_t { vector_bytes = 8 };
+  enum : uint32_t { vector_bytes = 8, group = 32 };
+  template <class P>
+  static constexpr uint32_t scale_bytes = 1;
   template <class P>
   static MOEGEN_DEVICE uint32_t scale_of_zeros() {
     return e8m0_scale_of<6>(P::floor());
@@ -1414,19 +1412,14 @@ struct mxfp4 {
     const uint32_t scale = quantize_mxfp4<P>(value, group_magnitude_or_nan<32>(value), word);
     return {{{word[0], word[1]}}, scale};
   }
-  template <class P>
-  static MOEGEN_DEVICE void store_scales(const RowOutput& output, uint64_t row, uint32_t vector,
-                                         const Encoded& encoded) {
-    constexpr uint32_t kLanes = 32 / P::vector, kGroups = P::width / 32;
-    if (vector % kLanes == 0)
-      static_cast<uint8_t*>(output.scales)[row * kGroups + vector / kLanes] = static_cast<uint8_t>(encoded.scale);
-  }
 };
 
 /// Two e2m1 a byte, an e4m3 scale for each 16 columns, all under one float32 factor: scales [R, width / 16].
 struct nvfp4 {
   enum : bool { whole_row = false, has_global = true };
-  enum : uint32_t { vector_bytes = 8 };
+  enum : uint32_t { vector_bytes = 8, group = 16 };
+  template <class P>
+  static constexpr uint32_t scale_bytes = 1;
   template <class P>
   static MOEGEN_DEVICE uint32_t scale_of_zeros() {
     return 0;
@@ -1437,20 +1430,43 @@ struct nvfp4 {
     const uint32_t scale = quantize_nvfp4(value, output.global, word);
     return {{{word[0], word[1]}}, scale};
   }
-  template <class P>
-  static MOEGEN_DEVICE void store_scales(const RowOutput& output, uint64_t row, uint32_t vector,
-                                         const Encoded& encoded) {
-    static_cast<uint8_t*>(output.scales)[row * kVectorsOfRow<P> + vector] = static_cast<uint8_t>(encoded.scale);
-  }
 };
 
 }  // namespace kinds
+
+/// Vectors that share a scale, and scales of a row. Schemes with groups of columns alone have them.
+template <class P>
+constexpr uint32_t kVectorsOfScale = P::scheme_kind::group / P::vector;
+template <class P>
+constexpr uint32_t kScalesOfRow = ceil_div<uint32_t>(P::width, P::scheme_kind::group);
+
+/// Stores the bits of a scale, of `scale_bytes` bytes, as element `index` of all scales.
+template <class P>
+MOEGEN_DEVICE void store_scale(const RowOutput& output, uint64_t index, uint32_t scale) {
+  if constexpr (P::scheme_kind::template scale_bytes<P> == 4)
+    static_cast<uint32_t*>(output.scales)[index] = scale;
+  else
+    static_cast<uint8_t*>(output.scales)[index] = static_cast<uint8_t>(scale);
+}
+
+/// The scale that a vector is the first of, if it is.
+template <class P>
+MOEGEN_DEVICE void store_scales(const RowOutput& output, uint64_t row, uint32_t vector, const Encoded& encoded) {
+  if constexpr (P::scheme_kind::whole_row) {
+    if (vector == 0) store_scale<P>(output, row, encoded.scale);
+  } else if constexpr (P::scheme_kind::group != 0) {
+    if (vector % kVectorsOfScale<P> != 0) return;
+    const uint64_t group = vector / kVectorsOfScale<P>;
+    const uint64_t at = P::column_scales ? group * output.scales_stride + row : row * kScalesOfRow<P> + group;
+    store_scale<P>(output, at, encoded.scale);
+  }
+}
 
 /// Codes and scales of one vector.
 template <class P>
 MOEGEN_DEVICE void store_encoded(const RowOutput& output, uint64_t row, uint32_t vector, const Encoded& encoded) {
   store_codes<P>(output, row, vector, encoded);
-  P::scheme_kind::template store_scales<P>(output, row, vector, encoded);
+  store_scales<P>(output, row, vector, encoded);
 }
 
 }  // namespace moegen

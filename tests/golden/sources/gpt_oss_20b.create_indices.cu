@@ -349,8 +349,8 @@ MOEGEN_DEVICE uint32_t warp_max(uint32_t value) {
 #endif
 }
 
-/// Largest `value` (not negative; a positive NaN is above all numbers) of the `Lanes` lanes, a power of two and aligned to it, of which this is one.
-/// All lanes of the warp take part.
+/// Largest `value` (not negative; a positive NaN is above all numbers) of the `Lanes` lanes, a power of two and aligned
+/// to it, of which this is one. All lanes of the warp take part.
 template <uint32_t Lanes>
 MOEGEN_DEVICE float lanes_max(float value) {
   uint32_t bits = float_bits(value);  // floats that are not negative are ordered as their bits
