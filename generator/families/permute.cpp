@@ -44,10 +44,10 @@ std::int64_t pad_blocks(const ConfigFields& fields, std::int64_t pads_per_block)
   return num_groups(fields) * ((most + pads_per_block - 1) / pads_per_block);
 }
 
-// Scales of groups of columns, where their rows lie apart and each token is encoded once.
+// Scales of groups of columns, where their rows lie apart and each token is encoded once. Not with codes of four bits:
+// mxfp4 measured 55.7 us with it and 53.2 without.
 bool stages_scales(const ConfigFields& fields, const RowFormat& format) {
-  const bool groups =
-      format.scheme != Scheme::none && format.scheme != Scheme::tensor && format.scheme != Scheme::rowwise;
+  const bool groups = format.scheme == Scheme::block128 || format.scheme == Scheme::mxfp8;
   return groups && fields.quantization.scale_layout == ScaleLayout::row && !fields.experts.weights_on_input;
 }
 

@@ -99,7 +99,7 @@ void shape_slices(RowShape& shape, std::int64_t vectors, std::int64_t lanes, std
 // Registers of a thread that leave enough loads in flight; fewer where threads also wait for a barrier or for special
 // functions.
 std::int64_t most_registers(const RowFormat& format) {
-  if (format.scheme == Scheme::nvfp4) return 48;
+  if (format.scheme == Scheme::nvfp4 && format.dtype == Dtype::float16) return 48;  // else some widths spill
   return format.scheme == Scheme::rowwise || (format.paired && format.scheme == Scheme::none) ? 32 : 40;
 }
 
@@ -162,7 +162,7 @@ void add_rows(PlanBuilder& plan, const ConfigFields& fields, const RowFormat& fo
   plan.derived("rows_per_block", shape.rows_per_block, "teams of a block");
   plan.derived("blocks_per_row", shape.blocks_per_row, "slices that cover a row");
   plan.host("waves", shape.waves, "blocks of a grid at most, in times of what a device holds");
-  plan.host("resident_blocks", shape.resident, "blocks that a multiprocessor holds at least, which bounds registers");
+  plan.host("min_blocks", shape.resident, "blocks that a multiprocessor holds at least, which bounds registers");
   plan.derived("row_kept", shape.row_kept,
                shape.row_kept ? "registers hold what a team reads" : "the row is too wide for registers");
 }

@@ -398,7 +398,7 @@ MOEGEN_DEVICE float rsqrt(float x) { return divide(1.0f, sqrt(x)); }
 }  // namespace moegen::math
 
 // ---- core/memory.cuh -------------------------------------------------------------------------------------
-// Global memory: 16-byte accesses.
+// Global memory: accesses of 16 and 8 bytes.
 
 
 namespace moegen {
@@ -413,6 +413,15 @@ MOEGEN_DEVICE Vector16 load_constant(const void* pointer) {
       : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
       : "l"(pointer));
   return v;
+#endif
+}
+
+/// Stores 8 bytes. `pointer` is 8-byte aligned.
+MOEGEN_DEVICE void store(void* pointer, const Vector8& v) {
+#ifdef MOEGEN_TARGET_CPU
+  *static_cast<Vector8*>(pointer) = v;
+#else
+  asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(pointer), "r"(v.word[0]), "r"(v.word[1]) : "memory");
 #endif
 }
 
@@ -2041,17 +2050,12 @@ MOEGEN_DEVICE void store_matrix(void* row, const uint32_t (&registers)[Count]) {
 
 }  // namespace moegen
 
-<<<<<<< HEAD
 // ---- core/tensor_copy.cuh --------------------------------------------------------------------------------
 // Tensor copies: boxes of 1 to 5 dimensions between a tensor in global memory and a dense tile of shared memory, whose
 // 16-byte pieces are swizzled as the TensorMap says. The tile is 128-byte aligned. Coordinates are of elements,
 // innermost first, and the innermost one times the element's size is a multiple of 16 bytes: an H200 stops with an
 // illegal instruction at any other (tests/gpu/test_hardware_pins.cpp). Elements outside the tensor are read as zero and
 // not written. One thread issues a copy. sm_90 up.
-=======
-// ---- core/memory.cuh -------------------------------------------------------------------------------------
-// Global memory: accesses of 16 and 8 bytes.
->>>>>>> 2ff2573 (Round four-bit codes in float sums; quotients in three instructions; fold situ's constants; bound registers of rows)
 
 
 namespace moegen {
@@ -2065,7 +2069,6 @@ MOEGEN_DEVICE void prefetch_tensor_map(const TensorMap& map) {
 #endif
 }
 
-<<<<<<< HEAD
 #ifndef MOEGEN_TARGET_CPU
 // The instruction for a number of dimensions, whose coordinates are asm operands 4 and up.
 #define MOEGEN_TENSOR_COPY(rank, at, INSTRUCTION)                                          \
@@ -2113,19 +2116,6 @@ MOEGEN_DEVICE void tensor_load(void* shared, const TensorMap& map, uint64_t* bar
   constexpr uint32_t kRank = sizeof...(index);
   static_assert(kRank >= 1 && kRank <= 5, "a tensor copy has 1 to 5 coordinates");
   const int32_t at[] = {static_cast<int32_t>(index)...};
-=======
-/// Stores 8 bytes. `pointer` is 8-byte aligned.
-MOEGEN_DEVICE void store(void* pointer, const Vector8& v) {
-#ifdef MOEGEN_TARGET_CPU
-  *static_cast<Vector8*>(pointer) = v;
-#else
-  asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(pointer), "r"(v.word[0]), "r"(v.word[1]) : "memory");
-#endif
-}
-
-/// Stores 16 bytes. `pointer` is 16-byte aligned.
-MOEGEN_DEVICE void store(void* pointer, const Vector16& v) {
->>>>>>> 2ff2573 (Round four-bit codes in float sums; quotients in three instructions; fold situ's constants; bound registers of rows)
 #ifdef MOEGEN_TARGET_CPU
   cpu::tensor_load(shared, &map, at, kRank, barrier, 0);
 #else

@@ -664,7 +664,7 @@ MOEGEN_DEVICE uint32_t pack_pair(float16, float low, float high) { return pack_f
 }  // namespace moegen
 
 // ---- core/memory.cuh -------------------------------------------------------------------------------------
-// Global memory: 16-byte accesses.
+// Global memory: accesses of 16 and 8 bytes.
 
 
 namespace moegen {
@@ -679,6 +679,15 @@ MOEGEN_DEVICE Vector16 load_constant(const void* pointer) {
       : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
       : "l"(pointer));
   return v;
+#endif
+}
+
+/// Stores 8 bytes. `pointer` is 8-byte aligned.
+MOEGEN_DEVICE void store(void* pointer, const Vector8& v) {
+#ifdef MOEGEN_TARGET_CPU
+  *static_cast<Vector8*>(pointer) = v;
+#else
+  asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(pointer), "r"(v.word[0]), "r"(v.word[1]) : "memory");
 #endif
 }
 
@@ -979,8 +988,8 @@ MOEGEN_DEVICE uint32_t warp_max(uint32_t value) {
 #endif
 }
 
-/// Largest `value` (not negative; a positive NaN is above all numbers) of the `Lanes` lanes, a power of two and aligned to it, of which this is one.
-/// All lanes of the warp take part.
+/// Largest `value` (not negative; a positive NaN is above all numbers) of the `Lanes` lanes, a power of two and aligned
+/// to it, of which this is one. All lanes of the warp take part.
 template <uint32_t Lanes>
 MOEGEN_DEVICE float lanes_max(float value) {
   uint32_t bits = float_bits(value);  // floats that are not negative are ordered as their bits
@@ -2183,20 +2192,12 @@ MOEGEN_DEVICE void named_arrive(uint32_t number, uint32_t threads) {
 // +-infinity saturates. NaN stays NaN in e4m3; in e2m1 a NaN makes the scale of its group NaN and its codes 7. Where
 // the e4m3 scale of nvfp4 is 0 all codes are 0.
 //
-<<<<<<< HEAD
-// Division. IEEE division takes about ten instructions; Refined takes three and two that bound infinities, and gives
-// the same code: its quotient is off by less than 2^-20 ulp before its last rounding, so it can differ from fl32(x / s)
-// only beside a rounding boundary of the code, a number of five significant bits. tests/unit/test_quantize.cpp tries
-// every significand of s against every such boundary. (It needs the nearest float to 1 / s: one ulp off, a few
-// significands fail; 1 / s is taken once a group.)
-=======
 // Division. IEEE division takes about ten instructions; Quotient takes three and gives the same code: what its inverse
-// misses of 1 / scale is added to the product before that is rounded, which leaves less than 2^-24 ulp, so it can differ
-// from fl32(x / s) only beside a rounding boundary of the code, a number of five significant bits.
-// tests/unit/test_quantize.cpp tries every significand of s against every such boundary, whichever way the correction is
-// rounded. (It needs the nearest float to 1 / s, once a group, and the square of its error: without either, a few
+// misses of 1 / scale is added to the product before that is rounded, which leaves less than 2^-24 ulp, so it can
+// differ from fl32(x / s) only beside a rounding boundary of the code, a number of five significant bits.
+// tests/unit/test_quantize.cpp tries every significand of s against every such boundary, whichever way the correction
+// is rounded. (It needs the nearest float to 1 / s, once a group, and the square of its error: without either, a few
 // significands fail.) Infinities have no such quotient: a thread that has one bounds its values first.
->>>>>>> 2ff2573 (Round four-bit codes in float sums; quotients in three instructions; fold situ's constants; bound registers of rows)
 
 
 namespace moegen {
@@ -2204,16 +2205,10 @@ namespace moegen {
 /// Largest finite number.
 constexpr float kLargestFloat = 3.40282347e38f;
 
-<<<<<<< HEAD
-/// What the scale of a group depends on.
-struct Magnitude {
-  float largest;  // of the finite values, 0 if there is none
-=======
 /// What the scale of a group depends on, and what its quotients do.
 struct Magnitude {
   float largest;  // of the finite values, 0 if there is none
   bool finite;    // all values are
->>>>>>> 2ff2573 (Round four-bit codes in float sums; quotients in three instructions; fold situ's constants; bound registers of rows)
   bool nan;       // there is a NaN
 };
 
@@ -2223,11 +2218,7 @@ MOEGEN_DEVICE Magnitude finite_magnitude(const float (&value)[Count]) {
   float largest = 0.0f;
 #pragma unroll
   for (uint32_t i = 0; i < Count; ++i) largest = math::max(largest, math::abs(value[i]));
-<<<<<<< HEAD
-  if (largest <= kLargestFloat) return {largest, false};
-=======
   if (largest <= kLargestFloat) return {largest, true, false};
->>>>>>> 2ff2573 (Round four-bit codes in float sums; quotients in three instructions; fold situ's constants; bound registers of rows)
   const bool nan = largest != largest;
   largest = 0.0f;
 #pragma unroll
@@ -2235,9 +2226,6 @@ MOEGEN_DEVICE Magnitude finite_magnitude(const float (&value)[Count]) {
     const float magnitude = math::abs(value[i]);
     if (magnitude <= kLargestFloat) largest = math::max(largest, magnitude);
   }
-<<<<<<< HEAD
-  return {largest, nan};
-=======
   return {largest, false, nan};
 }
 
@@ -2254,7 +2242,6 @@ template <uint32_t Count>
 MOEGEN_DEVICE void bound_values(float (&value)[Count], float limit) {
 #pragma unroll
   for (uint32_t i = 0; i < Count; ++i) value[i] = math::clamp(value[i], -limit, limit);
->>>>>>> 2ff2573 (Round four-bit codes in float sums; quotients in three instructions; fold situ's constants; bound registers of rows)
 }
 
 /// limit / Largest, correctly rounded, for finite limits from 2^-100 on: multiplied, and the remainder put right
@@ -2266,16 +2253,6 @@ MOEGEN_DEVICE float scale_of(float limit) {
   return math::fma(math::fma(-quotient, static_cast<float>(Largest), limit), kInverse, quotient);
 }
 
-<<<<<<< HEAD
-/// a * b + c, rounded to negative infinity, so that an exact zero is -0. fma.rm.f32
-MOEGEN_DEVICE float fma_down(float a, float b, float c) {
-#ifdef MOEGEN_TARGET_CPU
-  const float sum = math::fma(a, b, c);  // to nearest otherwise: the remainders it is used for are exact or nearly so
-  return sum == 0.0f ? -0.0f : sum;
-#else
-  float result;
-  asm("fma.rm.f32 %0, %1, %2, %3;" : "=f"(result) : "f"(a), "f"(b), "f"(c));
-=======
 /// a * b, rounded to negative infinity, where a zero is -0 and a subnormal one becomes 0. fma.rm.ftz.f32
 MOEGEN_DEVICE float product_down(float a, float b) {
 #ifdef MOEGEN_TARGET_CPU
@@ -2284,38 +2261,32 @@ MOEGEN_DEVICE float product_down(float a, float b) {
 #else
   float result;
   asm("fma.rm.ftz.f32 %0, %1, %2, %3;" : "=f"(result) : "f"(a), "f"(b), "f"(-0.0f));
->>>>>>> 2ff2573 (Round four-bit codes in float sums; quotients in three instructions; fold situ's constants; bound registers of rows)
   return result;
 #endif
 }
 
-<<<<<<< HEAD
-/// x / scale, for codes (see above). Scale in [2^-90, 2^120]; no value above 2^9 scale once bounded.
-struct Refined {
-  float scale;
-  float inverse;  // 1 / scale, rounded once
-  float limit;    // bound on |x|: what is above becomes it and saturates
+/// 1 / x, rounded once, for x from 2^-120 to 2^120: the instructions of rcp.rn.f32 without its cases for other numbers.
+MOEGEN_DEVICE float reciprocal_in_range(float x) {
+#ifdef MOEGEN_TARGET_CPU
+  return 1.0f / x;
+#else
+  const float estimate = approx::reciprocal(x);
+  return math::fma(math::fma(-estimate, x, 1.0f), estimate, estimate);
+#endif
+}
 
-  MOEGEN_DEVICE Refined(float of, float bound) : scale(of), inverse(math::reciprocal(of)), limit(bound) {}
-  MOEGEN_DEVICE float operator()(float x) const {
-    const float bounded = math::clamp(x, -limit, limit);
-    const float quotient = bounded * inverse;
-    // A remainder of -0 keeps the sign of a quotient of -0.
-    return math::fma(fma_down(-quotient, scale, bounded), inverse, quotient);
-=======
 /// x / scale, for codes (see above); finite x. Scale in [2^-120, 2^120].
 struct Quotient {
   float inverse;  // 1 / scale, rounded once
   float missing;  // 1 / scale = inverse (1 + missing)
 
-  MOEGEN_DEVICE explicit Quotient(float scale) : inverse(math::reciprocal(scale)) {
+  MOEGEN_DEVICE explicit Quotient(float scale) : inverse(reciprocal_in_range(scale)) {
     const float error = math::fma(-inverse, scale, 1.0f);
     missing = math::fma(error, error, error);
   }
   MOEGEN_DEVICE float operator()(float x) const {
     // A correction of -0 keeps the sign of a quotient of -0.
     return math::fma(x, inverse, product_down(x * inverse, missing));
->>>>>>> 2ff2573 (Round four-bit codes in float sums; quotients in three instructions; fold situ's constants; bound registers of rows)
   }
 };
 
@@ -2331,13 +2302,8 @@ struct Multiplied {
   MOEGEN_DEVICE float operator()(float x) const { return x * factor; }
 };
 
-<<<<<<< HEAD
-/// True if Refined may stand for a division by `scale`, with 2^9 times that for a bound: 2^-90 to 2^110.
-MOEGEN_DEVICE bool refinable(float scale) { return scale >= 8.0779357e-28f && scale <= 1.29807421e33f; }
-=======
 /// True if Quotient may stand for a division by `scale`, and 2^9 times that bound what is divided: 2^-90 to 2^110.
 MOEGEN_DEVICE bool has_quotient(float scale) { return scale >= 8.0779357e-28f && scale <= 1.29807421e33f; }
->>>>>>> 2ff2573 (Round four-bit codes in float sums; quotients in three instructions; fold situ's constants; bound registers of rows)
 
 /// Codes of `Count` values, four a word, the first in the low byte.
 template <class Quotient, uint32_t Count>
@@ -2348,58 +2314,8 @@ MOEGEN_DEVICE void encode_e4m3(const float (&value)[Count], const Quotient& quot
               pack_e4m3(quotient(value[4 * i + 2]), quotient(value[4 * i + 3])) << 16;
 }
 
-<<<<<<< HEAD
-/// |x| / scale as Refined gives it; not bounded, so an infinity becomes NaN.
-struct RefinedMagnitude {
-  float scale, inverse;
-  MOEGEN_DEVICE explicit RefinedMagnitude(float of) : scale(of), inverse(math::reciprocal(of)) {}
-  MOEGEN_DEVICE float operator()(float x) const {
-    const float magnitude = math::abs(x), quotient = magnitude * inverse;
-    return math::fma(math::fma(-quotient, scale, magnitude), inverse, quotient);
-  }
-};
-
-/// The e2m1 code of a magnitude, to nearest even; above 6 and NaN: 7. Adding 2^22, 2^23 or 2^24, as the magnitude is
-/// below 2, below 4 or above, leaves it in steps of 0.5, 1 or 2 in the low bits: codes 0..4, 4..6, 6..7.
-MOEGEN_DEVICE uint32_t round_to_e2m1(float magnitude) {
-  const float bounded = magnitude < 6.0f ? magnitude : 6.0f;
-  const uint32_t binade = max_of<uint32_t>(float_bits(bounded) & 0x7F800000u, 0x3F800000u);
-  const uint32_t shifted = float_bits(bounded + bits_float(binade + (22u << 23)));
-  return shifted - binade + (binade >> 22) - ((22u << 23) + 254u);
-}
-
-/// Codes of eight of `value` from `First` on, the first in the low half of the low byte. quotient(x): |x| / scale, or
-/// x / scale; the sign is that of the value.
-template <uint32_t First, class Quotient, uint32_t Count>
-MOEGEN_DEVICE uint32_t encode_e2m1(const float (&value)[Count], const Quotient& quotient) {
-  uint32_t word = 0;
-#pragma unroll
-  for (uint32_t i = 0; i < 8; ++i) {
-    const float x = value[First + i];
-    const uint32_t code = round_to_e2m1(math::abs(quotient(x)));
-    word |= (code | (float_bits(x) >> 28 & 8)) << 4 * i;
-  }
-  return word;
-}
-
-/// 2^-e of an e8m0 scale 2^e; NaN of NaN.
-MOEGEN_DEVICE Multiplied inverse_of_e8m0(uint32_t scale) {
-  if (scale == 0xFF) return {bits_float(0x7FFFFFFFu)};
-  return {bits_float(scale == 0xFE ? 0x400000u : (254 - scale) << 23)};
-}
-
-/// The float32 scale and the codes of a group with the finite magnitude `largest`, floor applied.
-template <class P, uint32_t Count>
-MOEGEN_DEVICE float quantize_float32(const float (&value)[Count], float largest, uint32_t (&word)[Count / 4]) {
-  const float limit = math::max(largest, P::floor());
-  const float scale = scale_of<448>(limit);
-  if constexpr (P::floor() >= 1e-24f)
-    encode_e4m3(value, Refined(scale, limit), word);
-  else
-    encode_e4m3(value, Divided{scale}, word);
-=======
-/// x / (2 divisor), for e2m1 codes; finite x, whose sign a zero may lose. Divisor in [2^-90, 2^90]: there, what is missing
-/// of the inverse has bits enough by itself, which saves an instruction.
+/// x / (2 divisor), for e2m1 codes; finite x, whose sign a zero may lose. Divisor in [2^-90, 2^90]: there, what is
+/// missing of the inverse has bits enough by itself, which saves an instruction.
 struct HalfQuotient {
   float inverse, missing;  // 1 / (2 divisor), rounded once, and the rest of it
 
@@ -2412,8 +2328,8 @@ struct HalfQuotient {
 };
 
 /// 2^23 and the e2m1 code of the magnitude 2 |half|: to nearest even, above 6: 7. The code is linear in the magnitude
-/// below 2, from 2 to 4 and above, with 2, 1 and 0.5 steps a unit; of the three parts only one is no whole number, so one
-/// of the sums rounds. All of them are float instructions, which come at twice the rate of integer ones.
+/// below 2, from 2 to 4 and above, with 2, 1 and 0.5 steps a unit; of the three parts only one is no whole number, so
+/// one of the sums rounds. All of them are float instructions, which come at twice the rate of integer ones.
 MOEGEN_DEVICE float round_to_e2m1(float half) {
   const float magnitude = math::abs(half);
   const float below_2 = approx::add_saturated(magnitude, 0.0f), below_4 = approx::add_saturated(magnitude, -1.0f);
@@ -2421,8 +2337,8 @@ MOEGEN_DEVICE float round_to_e2m1(float half) {
   return math::fma(below_4, 2.0f, math::fma(below_2, 4.0f, 8388608.0f)) + above_4;
 }
 
-/// Codes of eight of `value` from `First` on, the first in the low half of the low byte. half(x): x / (2 scale); the sign
-/// is that of the value.
+/// Codes of eight of `value` from `First` on, the first in the low half of the low byte. half(x): x / (2 scale); the
+/// sign is that of the value.
 template <uint32_t First, class Half, uint32_t Count>
 MOEGEN_DEVICE uint32_t encode_e2m1(const float (&value)[Count], const Half& half) {
   constexpr uint32_t kOffsets = 0x4B000000u * 0x11u;  // of 2^23 in all eight sums
@@ -2454,61 +2370,17 @@ MOEGEN_DEVICE float quantize_float32(float (&value)[Count], const Magnitude& gro
   const float scale = scale_of<448>(limit);
   if (!group.finite) bound_values(value, limit);
   encode_e4m3(value, Quotient(scale), word);
->>>>>>> 2ff2573 (Round four-bit codes in float sums; quotients in three instructions; fold situ's constants; bound registers of rows)
   return scale;
 }
 
 /// The e8m0 scale and the e4m3 codes of such a group.
 template <class P, uint32_t Count>
-<<<<<<< HEAD
-MOEGEN_DEVICE uint32_t quantize_e8m0(const float (&value)[Count], float largest, uint32_t (&word)[Count / 4]) {
-  const uint32_t scale = round_up_to_e8m0(scale_of<448>(math::max(largest, P::floor())));
-=======
 MOEGEN_DEVICE uint32_t quantize_e8m0(const float (&value)[Count], const Magnitude& group, uint32_t (&word)[Count / 4]) {
   const uint32_t scale = e8m0_scale_of<448>(math::max(group.largest, P::floor()));
->>>>>>> 2ff2573 (Round four-bit codes in float sums; quotients in three instructions; fold situ's constants; bound registers of rows)
   encode_e4m3(value, inverse_of_e8m0(scale), word);
   return scale;
 }
 
-<<<<<<< HEAD
-/// What the codes of a group with a NaN are: those of NaN quotients.
-constexpr uint32_t kCodesOfNan = 0x77777777u;
-
-/// The e8m0 scale and the e2m1 codes of a group of 32.
-template <class P>
-MOEGEN_DEVICE uint32_t quantize_mxfp4(const float (&value)[32], uint32_t (&word)[4]) {
-  const Magnitude magnitude = finite_magnitude(value);
-  const uint32_t scale = round_up_to_e8m0(scale_of<6>(math::max(magnitude.largest, P::floor())));
-  const Multiplied by = inverse_of_e8m0(scale);
-  word[0] = encode_e2m1<0>(value, by);
-  word[1] = encode_e2m1<8>(value, by);
-  word[2] = encode_e2m1<16>(value, by);
-  word[3] = encode_e2m1<24>(value, by);
-  if (!magnitude.nan) return scale;
-#pragma unroll
-  for (uint32_t i = 0; i < 4; ++i) word[i] = kCodesOfNan;
-  return 0xFF;
-}
-
-/// The e4m3 scale and the e2m1 codes of a group of 16, which begins at `First` of `value`. A factor of 2^-80 to 2^80
-/// leaves every divisor where RefinedMagnitude is exact.
-template <uint32_t First, uint32_t Count>
-MOEGEN_DEVICE uint32_t quantize_nvfp4(const float (&value)[Count], float global, uint32_t& low, uint32_t& high) {
-  float group[16];
-#pragma unroll
-  for (uint32_t i = 0; i < 16; ++i) group[i] = value[First + i];
-  const Magnitude magnitude = finite_magnitude(group);
-  // Products below what scale_of takes have a scale of 0 in any case.
-  const uint32_t scale = pack_e4m3(scale_of<6>(math::min(global * magnitude.largest, kLargestFloat)), 0.0f) & 0xFF;
-  const float divisor = math::divide(unpack_e4m3(scale).low, global);
-  const RefinedMagnitude by(divisor);
-  low = encode_e2m1<0>(group, by);
-  high = encode_e2m1<8>(group, by);
-  if (scale == 0) low = high = 0;
-  if (magnitude.nan) low = high = kCodesOfNan;
-  return magnitude.nan ? 0x7F : scale;
-=======
 /// The same with the e2m1 codes of 16 values. A NaN in the group makes the scale NaN and all codes 7.
 template <class P>
 MOEGEN_DEVICE uint32_t quantize_mxfp4(const float (&value)[16], const Magnitude& group, uint32_t (&word)[2]) {
@@ -2519,13 +2391,20 @@ MOEGEN_DEVICE uint32_t quantize_mxfp4(const float (&value)[16], const Magnitude&
   return group.nan ? 0xFF : scale;
 }
 
-/// The e4m3 scale and the e2m1 codes of a group of 16. A factor of 2^-80 to 2^80 leaves every divisor where HalfQuotient
-/// is exact.
+/// scale / global, rounded once: a product by the inverse, put right by its remainder (Markstein's division; every
+/// significand of global is tried with each of scale, an e4m3 number, in tests/unit/test_quantize.cpp).
+MOEGEN_DEVICE float divisor_of(float scale, float global) {
+  const float inverse = reciprocal_in_range(global), quotient = scale * inverse;
+  return math::fma(math::fma(-quotient, global, scale), inverse, quotient);
+}
+
+/// The e4m3 scale and the e2m1 codes of a group of 16. A factor of 2^-80 to 2^80 leaves every divisor where
+/// HalfQuotient is exact.
 MOEGEN_DEVICE uint32_t quantize_nvfp4(float (&value)[16], float global, uint32_t (&word)[2]) {
   const Magnitude group = finite_magnitude(value);
   // Products below what scale_of takes have a scale of 0 in any case.
   const uint32_t scale = pack_e4m3(scale_of<6>(math::min(global * group.largest, kLargestFloat)), 0.0f) & 0xFF;
-  const float divisor = math::divide(unpack_e4m3(scale).low, global);
+  const float divisor = divisor_of(unpack_e4m3(scale).low, global);
   if (!group.finite || group.largest > 16.0f * divisor) bound_values(value, 8.0f * divisor);
   const HalfQuotient half(divisor);
   word[0] = encode_e2m1<0>(value, half);
@@ -2558,48 +2437,6 @@ MOEGEN_DEVICE Magnitude group_magnitude_or_nan(const float (&value)[Count]) {
   group.largest = lanes_max<Width / Count>(group.nan ? bits_float(0x7FFFFFFFu) : group.largest);
   group.nan = group.largest != group.largest;
   return group;
-}
-
-}  // namespace moegen
-
-// ---- core/memory.cuh -------------------------------------------------------------------------------------
-// Global memory: accesses of 16 and 8 bytes.
-
-
-namespace moegen {
-
-/// Loads 16 bytes that nothing writes while the kernel runs. `pointer` is 16-byte aligned.
-MOEGEN_DEVICE Vector16 load_constant(const void* pointer) {
-#ifdef MOEGEN_TARGET_CPU
-  return *static_cast<const Vector16*>(pointer);
-#else
-  Vector16 v;
-  asm("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];"
-      : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
-      : "l"(pointer));
-  return v;
-#endif
-}
-
-/// Stores 8 bytes. `pointer` is 8-byte aligned.
-MOEGEN_DEVICE void store(void* pointer, const Vector8& v) {
-#ifdef MOEGEN_TARGET_CPU
-  *static_cast<Vector8*>(pointer) = v;
-#else
-  asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(pointer), "r"(v.word[0]), "r"(v.word[1]) : "memory");
-#endif
-}
-
-/// Stores 16 bytes. `pointer` is 16-byte aligned.
-MOEGEN_DEVICE void store(void* pointer, const Vector16& v) {
-#ifdef MOEGEN_TARGET_CPU
-  *static_cast<Vector16*>(pointer) = v;
-#else
-  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(pointer), "r"(v.word[0]), "r"(v.word[1]),
-               "r"(v.word[2]), "r"(v.word[3])
-               : "memory");
-#endif
->>>>>>> 2ff2573 (Round four-bit codes in float sums; quotients in three instructions; fold situ's constants; bound registers of rows)
 }
 
 }  // namespace moegen
