@@ -22,6 +22,7 @@ constexpr std::int64_t kMostPlainTeam = 1024;  // where threads keep nothing but
 constexpr std::int64_t kWideTeam = 128;        // and of one that is read twice
 constexpr std::int64_t kFewWaves = 4;    // of blocks that read 32 bytes a thread at a time: a loop saves their starts
 constexpr std::int64_t kManyWaves = 32;  // and of others: then an uneven last wave costs little (docs/kernels.md)
+constexpr std::int64_t kAnyRegisters = 255;      // the most that a thread has
 constexpr std::int64_t kRegisterFile = 1 << 16;  // of a multiprocessor, sm_80 up (CUDA C++ Programming Guide)
 constexpr std::int64_t kMostKept = 4;  // vectors of a thread that a whole row is kept in: 64 registers of floats
 
@@ -97,9 +98,9 @@ void shape_slices(RowShape& shape, std::int64_t vectors, std::int64_t lanes, std
 }
 
 // Registers of a thread that leave enough loads in flight; fewer where threads also wait for a barrier or for special
-// functions.
-std::int64_t most_registers(const RowFormat& format) {
-  if (format.scheme == Scheme::nvfp4 && format.dtype == Dtype::float16) return 48;  // else some widths spill
+// functions. nvfp4 would spill where threads have more to keep: the activation, or their place among several rows.
+std::int64_t most_registers(const RowFormat& format, const RowShape& shape) {
+  if (format.scheme == Scheme::nvfp4 && (!format.plain || shape.rows_per_block > 1)) return kAnyRegisters;
   return format.scheme == Scheme::rowwise || (format.paired && format.scheme == Scheme::none) ? 32 : 40;
 }
 
@@ -108,7 +109,8 @@ std::int64_t most_registers(const RowFormat& format) {
 // row that is read twice.
 std::int64_t resident_blocks(const RowFormat& format, const RowShape& shape, const Arch& arch) {
   if (!arch.name.starts_with("sm_90") || shape.vectors > 1 || !shape.row_kept || bits(format.dtype) == 32) return 1;
-  const std::int64_t threads = std::min<std::int64_t>(kRegisterFile / most_registers(format), arch.max_threads_per_sm);
+  const std::int64_t threads =
+      std::min<std::int64_t>(kRegisterFile / most_registers(format, shape), arch.max_threads_per_sm);
   return std::max<std::int64_t>(1, threads / shape.threads);
 }
 
