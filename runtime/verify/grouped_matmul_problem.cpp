@@ -119,7 +119,7 @@ GroupedMatmulProblem::GroupedMatmulProblem(Target target, reference::MatmulSpec 
     : GroupedMatmulProblem(target, std::move(spec), std::move(matmul_case), Given{}) {}
 
 GroupedMatmulProblem::GroupedMatmulProblem(Target target, reference::MatmulSpec spec, GroupedMatmulCase matmul_case,
-                                           MatmulRows rows)
+                                           const MatmulRows& rows)
     : GroupedMatmulProblem(target, std::move(spec), std::move(matmul_case), Given{&rows}) {}
 
 GroupedMatmulProblem::GroupedMatmulProblem(Target target, reference::MatmulSpec spec, GroupedMatmulCase matmul_case,

@@ -40,7 +40,8 @@ class GroupedMatmulProblem {
  public:
   GroupedMatmulProblem(Target target, reference::MatmulSpec spec, GroupedMatmulCase matmul_case);
   /// On rows that another kernel made; NaN is only what else no group names.
-  GroupedMatmulProblem(Target target, reference::MatmulSpec spec, GroupedMatmulCase matmul_case, MatmulRows rows);
+  GroupedMatmulProblem(Target target, reference::MatmulSpec spec, GroupedMatmulCase matmul_case,
+                       const MatmulRows& rows);
   GroupedMatmulProblem(const GroupedMatmulProblem&) = delete;
   GroupedMatmulProblem& operator=(const GroupedMatmulProblem&) = delete;
 

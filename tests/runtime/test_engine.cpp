@@ -155,7 +155,7 @@ TEST_CASE_FIXTURE(EngineFixture, "entries give what build stored") {
   Engine engine(options());
   const auto entries = engine.entries(small_plan());
   REQUIRE(entries.size() == 1);
-  const auto entry = entries[0];
+  const auto& entry = entries[0];
   CHECK(engine.build(small_plan()).cubin_bytes == entry->payload.size());
   CHECK(
       entry->payload.starts_with("\x7f"
