@@ -137,9 +137,10 @@ std::vector<Parameter> wide_parameters() {
 }
 
 // Gate and up take 256 rows of b, and the registers of two warpgroups, where 128 columns of c are quantised together;
-// and where the loaders' walk through more than 32 groups would spill beside two scales a token.
+// and where the loaders would spill beside two scales a token: their walk through more than 32 groups, or column
+// scales.
 std::vector<Parameter> tall_parameters(const MatmulProblem& problem) {
-  const bool pairs = problem.gated && (problem.fuse_quantize || problem.num_experts > 32);
+  const bool pairs = problem.gated && (problem.fuse_quantize || problem.num_experts > 32 || problem.column_scales);
   return {{"warpgroups", &TilePlan::warpgroups, {pairs ? 2 : 3}},
           {"weight_rows", &TilePlan::weight_rows, {pairs ? 256 : 128}},
           {"stages", &TilePlan::stages, {0}},
@@ -321,8 +322,8 @@ std::string illegal_because(const TilePlan& tiles, const MatmulProblem& problem,
     return fmt::format("{} bytes of shared memory; {} has {}", tiles.shared_bytes(problem), arch.name,
                        arch.max_shared_bytes);
   if (tiles.stages < 3) return fmt::format("{} stages; at least 3 keep the tensor cores busy", tiles.stages);
-  const int floats = problem.promote && bits(problem.output) == 32 ? 16 : 0;  // places of four bytes each
-  const int needed = accumulators(tiles, problem) + floats + 24;              // addresses, scales and counters
+  const int floats = !tiles.tokens_on_m && problem.promote && bits(problem.output) == 32 ? 16 : 0;  // places of each
+  const int needed = accumulators(tiles, problem) + floats + 24;  // addresses, scales and counters
   if (needed > tiles.multiplier_registers())
     return fmt::format("about {} registers; {} are there", needed, tiles.multiplier_registers());
   if (problem.block_scales() && !tiles.tokens_on_m && tiles.weight_rows > 128 * problem.scales_per_token())
