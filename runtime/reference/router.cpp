@@ -97,7 +97,9 @@ void find_keys(const ConfigFields& fields, RouterRow& row) {
     expert.key = (late ? expert.logit : expert.score) + expert.bias;
     expert.finite = expert.finite && (std::isfinite(expert.key) || expert.key > 0);
     if (!expert.finite) expert.key = -kInfinity;
-    expert.key_error = (late ? 0 : expert.score_error) + (std::isfinite(expert.key) ? 4 * ulp(expert.key) : 0);
+    // Scores below the least normal float32 may be 0, and then tie.
+    expert.key_error =
+        (late ? 0 : expert.score_error + kSmallest) + (std::isfinite(expert.key) ? 4 * ulp(expert.key) : 0);
   }
 }
 
