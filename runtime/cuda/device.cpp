@@ -126,10 +126,13 @@ void DeviceBuffer::check_range(std::size_t bytes, std::size_t offset, const char
               fmt::format("device buffer: {} of {} bytes at {} runs past its end at {}", what, bytes, offset, bytes_));
 }
 
+// A copy from pageable memory may return when the source has been staged, before the device has it, and a stream made
+// with kStreamNonBlocking does not wait for it.
 void DeviceBuffer::upload(const void* source, std::size_t bytes, std::size_t offset) const {
   check_range(bytes, offset, "upload");
   if (bytes == 0) return;
   check(driver().memcpy_host_to_device(address() + offset, source, bytes), "cuMemcpyHtoD", "device buffer");
+  check(driver().context_synchronize(), "cuCtxSynchronize", "device buffer");
 }
 
 void DeviceBuffer::download(void* destination, std::size_t bytes, std::size_t offset) const {
