@@ -101,6 +101,8 @@ const std::vector<std::string>& option_texts() {
          "indices": {"pad_rows_to": 128})",
       R"("quantization": {"scheme": "block128", "scale": "float8_e8m0fnu"}, "dtypes": {"weight": "float8_e4m3fn"},
          "experts": {"weights_on_input": true})",
+      R"("quantization": {"scheme": "rowwise"}, "dtypes": {"weight": "float8_e4m3fn"}, "finalize": {"down": "float32"})",
+      R"("quantization": {"scheme": "block128"}, "dtypes": {"weight": "float8_e4m3fn"}, "finalize": {"down": "float32"})",
       R"("quantization": {"scheme": "mxfp8"}, "dtypes": {"weight": "float8_e4m3fn", "activation": "float16"})",
       R"("quantization": {"scheme": "mxfp4"}, "dtypes": {"weight": "float4_e2m1fn"})",
       R"("quantization": {"scheme": "nvfp4"}, "dtypes": {"weight": "float4_e2m1fn", "activation": "float32"},

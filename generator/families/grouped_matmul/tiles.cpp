@@ -213,7 +213,9 @@ std::vector<Kind> kinds_of(const MatmulProblem& problem) {
   if (problem.fuse_quantize) return quantizing_kinds(problem);
   if (problem.block_scales()) return block_kinds(problem);
   std::vector<Kind> kinds = {{"narrow", 0, false, narrow_parameters()}, {"wide", 41, false, wide_parameters()}};
-  if (problem.promote && is_plain(problem)) kinds.push_back({"tall", 768, true, tall_parameters(problem)});
+  // Each float of a 4-byte c has a place of its own while it is stored: 100 bytes of spills with tokens on M.
+  if (problem.promote && is_plain(problem) && bits(problem.output) < 32)
+    kinds.push_back({"tall", 768, true, tall_parameters(problem)});
   return kinds;
 }
 
