@@ -35,7 +35,7 @@ inline std::vector<CpuOptions> two_schedules(std::size_t index) {
   return {all[0], all[1 + index % 8]};
 }
 
-/// An Engine on the CPU target with checks on, that keeps everything in memory.
+/// An Engine on the CPU target with checks on, and the default cache.
 inline Engine checked_engine(const char* arch = "sm_90a", int num_sms = 16) {
   EngineOptions options = EngineOptions::from_environment();
   options.cache_dir.clear();

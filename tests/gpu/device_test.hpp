@@ -14,7 +14,7 @@ inline void require_device() {
   if (cuda::num_devices() == 0) skip_without_gpu("there is no CUDA device");
 }
 
-/// An Engine that keeps everything in memory.
+/// An Engine with the default cache, whatever MOEGEN_CACHE_DIR says.
 inline Engine memory_engine() {
   EngineOptions options = EngineOptions::from_environment();
   options.cache_dir.clear();
