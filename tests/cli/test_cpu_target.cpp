@@ -62,7 +62,9 @@ TEST_CASE_FIXTURE(CpuFolder, "run executes and checks the chain, and says what i
 }
 
 TEST_CASE_FIXTURE(CpuFolder, "verify runs every case under every seed, with checks") {
-  const json report = json_of({"verify", config, "--target", "cpu", "--seeds", "2", "--check", "--quick"});
+  // However slow the machine is.
+  const json report =
+      json_of({"verify", config, "--target", "cpu", "--seeds", "2", "--check", "--quick", "--budget", "900"});
   CHECK(report["failed"] == 0);
   CHECK(report["cases"].get<int>() > 20);
   REQUIRE(report["kernels"].size() >= 2);
