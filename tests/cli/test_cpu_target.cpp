@@ -189,7 +189,7 @@ TEST_CASE_FIXTURE(CpuFolder, "a kernel that is wrong is reported with its line")
   text.erase(at, barrier.find("  place"));
   write_text(kernel, text);
   const Outcome outcome =
-      moegen::test::run({.args = {"run", config, "--target", "cpu", "--check"},
+      moegen::test::run({.args = {"run", config, "--target", "cpu", "--check", "--num-tokens", "300"},
                          .env = {{"MOEGEN_CACHE_DIR", cache.string()}, {"MOEGEN_TEMPLATE_DIR", templates.string()}}});
   CHECK(outcome.exit_code == 1);
   CHECK(outcome.out.find("race in shared memory") != std::string::npos);

@@ -857,10 +857,9 @@ MOEGEN_DEVICE void run(const Args& args) {
 // create_indices of few pairs, one a thread: warps know everything from a vote a bit.
 //
 // Algorithm. Every warp reads all pairs, 32 in one register, and votes on the bits of their groups from the highest.
-// With
-//   the votes each lane knows, of its own pair, the pairs of the same group and those of lower ones, and so the pair's
-//   row, the group's first row, and, once the warps have told each other which pairs are their groups' first, the
-//   group's entry in the tables. One register, as one token or a few have, needs nobody else's.
+// With the votes each lane knows, of its own pair, the pairs of the same group and those of lower ones, and so the
+// pair's row, the group's first row, and, once the warps have told each other which pairs are their groups' first, the
+// group's entry in the tables. One register, as one token or a few have, needs nobody else's.
 // Only without padding, and where tables list the groups with pairs alone.
 //
 // Roles: warp w has the pairs of register w; all threads write the unused entries of the tables.
