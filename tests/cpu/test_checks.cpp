@@ -236,7 +236,7 @@ TEST_CASE_FIXTURE(Launch, "a barrier between them is order") {
   for (std::uint32_t i = 0; i < kThreads; ++i)
     for (std::uint32_t j = 0; j < kThreads; ++j) read(i, shared[0].bytes + std::size_t{4} * j);
   sync();
-  for (std::uint32_t i = 0; i < kThreads; ++i) write(i, shared[0].bytes + 4 * (kThreads - 1 - i));
+  for (std::uint32_t i = 0; i < kThreads; ++i) write(i, shared[0].bytes + std::size_t{4} * (kThreads - 1 - i));
   CHECK(finding().empty());
 }
 
