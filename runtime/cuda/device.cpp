@@ -24,6 +24,10 @@ std::string name_of(DeviceHandle device, const std::string& object) {
   return name.data();
 }
 
+// A memset, and a copy from pageable memory once its source is staged, may still be running when the call returns, and
+// a stream made with kStreamNonBlocking does not wait for it.
+void finish_default_stream() { check(driver().context_synchronize(), "cuCtxSynchronize", "device buffer"); }
+
 }  // namespace
 
 std::string DeviceInfo::label() const { return fmt::format("device {} ({}, sm_{}{})", ordinal, name, major, minor); }
@@ -126,13 +130,11 @@ void DeviceBuffer::check_range(std::size_t bytes, std::size_t offset, const char
               fmt::format("device buffer: {} of {} bytes at {} runs past its end at {}", what, bytes, offset, bytes_));
 }
 
-// A copy from pageable memory may return when the source has been staged, before the device has it, and a stream made
-// with kStreamNonBlocking does not wait for it.
 void DeviceBuffer::upload(const void* source, std::size_t bytes, std::size_t offset) const {
   check_range(bytes, offset, "upload");
   if (bytes == 0) return;
   check(driver().memcpy_host_to_device(address() + offset, source, bytes), "cuMemcpyHtoD", "device buffer");
-  check(driver().context_synchronize(), "cuCtxSynchronize", "device buffer");
+  finish_default_stream();
 }
 
 void DeviceBuffer::download(void* destination, std::size_t bytes, std::size_t offset) const {
@@ -141,11 +143,10 @@ void DeviceBuffer::download(void* destination, std::size_t bytes, std::size_t of
   check(driver().memcpy_device_to_host(destination, address() + offset, bytes), "cuMemcpyDtoH", "device buffer");
 }
 
-// A memset may still be running when it returns, and a stream made with kStreamNonBlocking does not wait for it.
 void DeviceBuffer::fill(unsigned char value) const {
   if (bytes_ == 0) return;
   check(driver().memset_8(address(), value, bytes_), "cuMemsetD8", "device buffer");
-  check(driver().context_synchronize(), "cuCtxSynchronize", "device buffer");
+  finish_default_stream();
 }
 
 void DeviceBuffer::fill(unsigned char value, const Stream& stream) const {
