@@ -167,9 +167,7 @@ void fix(std::vector<Parameter>& parameters, std::string_view name, std::int64_t
 // A tile holds a group of 128 columns of c: as many rows of b, twice that with gate and up.
 std::vector<Kind> quantizing_kinds(const MatmulProblem& problem) {
   std::vector<Kind> kinds = {{"narrow", 0, false, narrow_parameters()}, {"tall", 41, true, tall_parameters(problem)}};
-  const int weight_rows = problem.gated ? 256 : 128;
-  fix(kinds[0].parameters, "warpgroups", weight_rows / 64);
-  fix(kinds[1].parameters, "weight_rows", weight_rows);
+  fix(kinds[0].parameters, "warpgroups", problem.gated ? 4 : 2);  // 64 rows of b each
   return kinds;
 }
 
