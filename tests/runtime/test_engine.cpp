@@ -338,7 +338,19 @@ TEST_CASE_FIXTURE(EngineFixture, "with templates of one's own a spill is a warni
   CHECK(engine.build(small_plan()).status == BuildStatus::compiled);
   CHECK(log.lines() ==
         std::vector<std::string>{"warning: create_indices of 'unit' for sm_90a: entry point 'moegen_create_indices' "
-                                 "spills registers: 24 bytes stored, 16 loaded; allowed 0"});
+                                 "spills registers: 24 bytes stored, 16 loaded; 0 would be faster"});
+}
+
+TEST_CASE_FIXTURE(EngineFixture, "a spill beside an expression of the config's is a warning") {
+  fake::nvrtc().spilling_entry = "moegen_finalize";
+  const Config config = Config::from_json(
+      R"({"moegen": 1, "name": "unit", "hidden": 2048, "intermediate": 768, "num_experts": 128, "top_k": 8,
+          "router": {"scoring": "softmax"}, "finalize": {"epilogue": "value * 2.0"}})");
+  Engine engine(options());
+  CHECK(engine.build(make_plan(config, "finalize", find_arch("sm_90a"))).status == BuildStatus::compiled);
+  CHECK(log.lines() ==
+        std::vector<std::string>{"warning: finalize of 'unit' for sm_90a: entry point 'moegen_finalize' spills "
+                                 "registers: 24 bytes stored, 16 loaded; 0 would be faster"});
 }
 
 TEST_CASE_FIXTURE(EngineFixture, "a template folder that is none is refused") {
