@@ -13,7 +13,8 @@ namespace moegen::reference {
 namespace {
 
 std::optional<double> limit_of(const ConfigFields& fields, const ActivationInputs& in, int expert) {
-  if (fields.activation.limit_per_expert) return double{in.limits[std::max(expert, 0)]};
+  if (fields.activation.limit_per_expert && expert < 0) return std::nullopt;
+  if (fields.activation.limit_per_expert) return double{in.limits[expert]};
   if (!fields.activation.limit) return std::nullopt;
   return double{static_cast<float>(*fields.activation.limit)};
 }

@@ -167,7 +167,7 @@ Bounded MatmulEpilogue::finish(std::int64_t row, std::int64_t expert, std::int64
   Bounded value = add_bias(gate, expert, pair.gate);
   if (spec_.fuse_activation) {
     std::optional<double> limit = spec_.fields.activation.limit;
-    if (spec_.fields.activation.limit_per_expert) limit = double{tensors_.limits[std::max<std::int64_t>(expert, 0)]};
+    if (spec_.fields.activation.limit_per_expert && expert >= 0) limit = double{tensors_.limits[expert]};
     value = activate(spec_.fields.activation, value, pair.up < 0 ? Bounded{} : add_bias(up, expert, pair.up), limit);
   }
   return expression_ ? apply_expression(row, expert, column, value) : value;

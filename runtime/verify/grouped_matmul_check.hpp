@@ -45,6 +45,7 @@ class GroupedMatmulCheck {
   };
   struct Norms {
     double difference = 0, reference = 0;
+    double error = 0, half = 0, half_fourth = 0;  ///< of quantised values: of float32 sums; of codes' half ulps
     std::int64_t count = 0;
   };
   /// Rows [begin, end) of rows_ with their expected values, [row, column of columns_].
@@ -67,6 +68,7 @@ class GroupedMatmulCheck {
   std::optional<std::string> compare_group(const Row& row, std::size_t first, std::size_t count, const Bounded* want,
                                            const MatmulOutput& output, Norms& norms) const;
   double scale_at(const MatmulOutput& output, std::int64_t row, std::int64_t group) const;
+  static double quantised_limit(const Norms& norms);
   std::optional<std::string> judge(const Norms& norms) const;
 
   const reference::MatmulSpec& spec_;

@@ -27,7 +27,7 @@ struct Args {
   /// says `by_expert` (activation.limit_per_expert, or an epilogue that reads by expert).
   const uint32_t* expert_start_indices;
   const int32_t* expert_ids;
-  const float* limits;        ///< in  [E]; only with activation.limit_per_expert
+  const float* limits;        ///< in  [E]; only with activation.limit_per_expert; expert -1 has none
   const float* global_scale;  ///< in  [1] tensor: the scale. nvfp4: the factor of all scales. Else null
   /// in named inputs of experts.up_epilogue, in the order of their names. Shapes: scalar [1], rows [R], columns [I],
   /// experts [E], rows_columns [R, I], experts_columns [E, I]. Those by expert read index 0 for expert -1.

@@ -115,7 +115,7 @@ void write_all(int fd, std::string_view text) {
 Process::Process(const Invocation& invocation) {
   ::signal(SIGPIPE, SIG_IGN);
   const Ends in = make_pipe(), out = ends_of(invocation.out), err = ends_of(invocation.err);
-  CStrings args{{MOEGEN_BINARY}}, env;
+  CStrings args{{invocation.program.empty() ? MOEGEN_BINARY : invocation.program.string()}}, env;
   args.strings.insert(args.strings.end(), invocation.args.begin(), invocation.args.end());
   for (const auto& [name, value] : environment_of(invocation)) env.strings.emplace_back(name).append("=").append(value);
   const auto argv = args.pointers(), envp = env.pointers();
@@ -207,6 +207,29 @@ Outcome run_moegen(std::vector<std::string> args, const fs::path& cache) {
   invocation.args = std::move(args);
   if (!cache.empty()) invocation.env["MOEGEN_CACHE_DIR"] = cache.string();
   return run(invocation);
+}
+
+// Beside the program as in an installation: where the launcher looks for NVRTC last.
+fs::path copy_program(const fs::path& folder) {
+  const fs::path program = folder / "bin/moegen", libraries = folder / "lib/moegen/nvrtc";
+  fs::create_directories(program.parent_path());
+  fs::create_directories(libraries);
+  fs::copy_file(MOEGEN_BINARY, program);
+  const std::string nvrtc = MOEGEN_NVRTC_DIR;
+  if (nvrtc.empty()) return program;
+  for (const auto& file : fs::directory_iterator(nvrtc)) {
+    const std::string name = file.path().filename().string();
+    if (name.starts_with("libnvrtc") && name.find(".so.") != std::string::npos && !file.is_symlink())
+      fs::copy_file(file.path(), libraries / name);
+  }
+  return program;
+}
+
+bool has_terminals() {
+  int ours = -1, child = -1;
+  if (::openpty(&ours, &child, nullptr, nullptr, nullptr) != 0) return false;
+  ::close(ours), ::close(child);
+  return true;
 }
 
 TemporaryFolder::TemporaryFolder() {

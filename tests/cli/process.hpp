@@ -30,8 +30,9 @@ struct Invocation {
   std::map<std::string, std::optional<std::string>> env = {};  ///< nothing: unset
   Stream out = Stream::pipe, err = Stream::pipe;
   std::filesystem::path working_directory = {};
-  std::optional<unsigned> user = {};  ///< run as this user (needs root)
-  bool hold_input_open = false;       ///< standard input never ends
+  std::optional<unsigned> user = {};   ///< run as this user (needs root)
+  std::filesystem::path program = {};  ///< moegen's; empty: the one that was built
+  bool hold_input_open = false;        ///< standard input never ends
 };
 
 /// A process under way. The environment starts without any MOEGEN_ variable, XDG_CACHE_HOME and NVRTC_APPEND_FLAGS.
@@ -47,7 +48,7 @@ class Process {
   /// Reads what arrives until `done(out, err)` or the process closed its streams; false after `seconds` without either.
   bool read_until(const std::function<bool(const std::string& out, const std::string& err)>& done, double seconds = 60);
   /// Waits for the end. A process that takes longer than `seconds` is killed, which shows as a signal.
-  Outcome wait(double seconds = 120);
+  Outcome wait(double seconds = 300);
 
  private:
   struct Reader {
@@ -66,6 +67,13 @@ Outcome run(const Invocation& invocation);
 
 /// `moegen ARGS...` with a cache folder.
 Outcome run_moegen(std::vector<std::string> args, const std::filesystem::path& cache = {});
+
+/// Copies the program, with the NVRTC that it was built with, into `folder`, and says where it is. The build folder may
+/// be closed to other users: root's home is.
+std::filesystem::path copy_program(const std::filesystem::path& folder);
+
+/// Whether this machine has pseudo-terminals; a root without devpts has none.
+bool has_terminals();
 
 /// A new folder that is removed with the object.
 class TemporaryFolder {

@@ -23,6 +23,7 @@
 #include "support/grouped_matmul_table.hpp"
 #include "support/matmul_claims.hpp"
 #include "support/matmul_prepare.hpp"
+#include "support/shard.hpp"
 #include "verify/grouped_matmul_problem.hpp"
 #include "verify/random.hpp"
 
@@ -118,6 +119,18 @@ void append(std::vector<test::MatmulTest>& all, std::vector<test::MatmulTest> mo
   for (test::MatmulTest& t : more) all.push_back(std::move(t));
 }
 
+/// The cases of both tables that this process takes.
+std::vector<test::MatmulTest> shard_of_tables() {
+  const test::Shard shard = test::table_shard();
+  std::vector<test::MatmulTest> tests;
+  for (const bool up : {true, false}) {
+    const test::MatmulTable table(up, {});
+    for (std::size_t i = shard.first; i < table.size(); i += shard.step) tests.push_back(table.at(i));
+  }
+  REQUIRE(!tests.empty());
+  return tests;
+}
+
 void run_on(const Kernel& kernel, verify::GroupedMatmulProblem& problem) { problem.run(kernel); }
 
 // Both regimes of a plan: few rows an expert, and tiles full of them.
@@ -142,13 +155,11 @@ TEST_CASE("every twenty-fourth case of the tables") {
   check_all(std::move(tests));
 }
 
-TEST_CASE("every case of the tables" * doctest::skip()) {
-  std::vector<test::MatmulTest> tests;
-  for (const bool up : {true, false}) {
-    const test::MatmulTable table(up, {});
-    for (std::size_t i = 0; i < table.size(); ++i) tests.push_back(table.at(i));
-  }
-  check_all(std::move(tests));
+// Minutes of many cores, to compile: --no-skip, shared by processes with TABLE_SHARD.
+TEST_CASE("every case of the tables" * doctest::skip()) { check_all(shard_of_tables()); }
+
+TEST_CASE("the kernels of lesser archs, every case of the tables" * doctest::skip()) {
+  check_portable(shard_of_tables());
 }
 
 TEST_CASE("the kernels of lesser archs, every forty-eighth case of the tables") {

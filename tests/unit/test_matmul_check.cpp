@@ -163,6 +163,15 @@ TEST_CASE("every element off by half an ulp too much is found by the norm") {
   CHECK(found(kPlain, raise) != "");
 }
 
+TEST_CASE("codes that are each one apart are found by the norm") {
+  const auto raise = [](const auto& args, const MatmulSpec& spec) {
+    auto* c = static_cast<std::uint8_t*>(args.c);
+    for (std::int64_t i = 3 * spec.output_columns; i < 43 * spec.output_columns; ++i)
+      if (i % 3 != 0 && (c[i] & 0x7F) < 0x7E) ++c[i];
+  };
+  CHECK(found(kQuantised, raise).starts_with("c: the difference's norm is"));
+}
+
 TEST_CASE("NaN that reaches another row, or does not reach its own, is found") {
   const auto spoil = verify::MatmulSpoil::weights;
   CHECK(found(kPlain, [](const auto&, const auto&) {}, spoil) == "");

@@ -583,11 +583,11 @@ struct identity {
 }  // namespace kinds
 
 /// Limit of a row: of its expert where limits come at launch, else the layer's; 0 without one. `limits` is indexed by
-/// local expert; an expert of -1 takes the first.
+/// local expert; rows of expert -1 have none, so that no expert's limit changes them.
 template <class P>
 MOEGEN_DEVICE float activation_limit(const float* limits, int32_t expert) {
   if constexpr (P::limit_per_expert)
-    return limits[expert < 0 ? 0 : expert];
+    return expert < 0 ? bits_float(0x7F800000u) : limits[expert];
   else if constexpr (P::activation_limited)
     return P::limit();
   else

@@ -583,11 +583,11 @@ struct identity {
 }  // namespace kinds
 
 /// Limit of a row: of its expert where limits come at launch, else the layer's; 0 without one. `limits` is indexed by
-/// local expert; an expert of -1 takes the first.
+/// local expert; rows of expert -1 have none, so that no expert's limit changes them.
 template <class P>
 MOEGEN_DEVICE float activation_limit(const float* limits, int32_t expert) {
   if constexpr (P::limit_per_expert)
-    return limits[expert < 0 ? 0 : expert];
+    return expert < 0 ? bits_float(0x7F800000u) : limits[expert];
   else if constexpr (P::activation_limited)
     return P::limit();
   else
@@ -1788,7 +1788,7 @@ struct Args {
   /// says `by_expert` (activation.limit_per_expert, or an epilogue that reads by expert).
   const uint32_t* expert_start_indices;
   const int32_t* expert_ids;
-  const float* limits;        ///< in  [E]; only with activation.limit_per_expert
+  const float* limits;        ///< in  [E]; only with activation.limit_per_expert; expert -1 has none
   const float* global_scale;  ///< in  [1] tensor: the scale. nvfp4: the factor of all scales. Else null
   /// in named inputs of experts.up_epilogue, in the order of their names. Shapes: scalar [1], rows [R], columns [I],
   /// experts [E], rows_columns [R, I], experts_columns [E, I]. Those by expert read index 0 for expert -1.
