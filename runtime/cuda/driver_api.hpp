@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+// NOLINTBEGIN(readability-identifier-naming): NVIDIA's names
 struct CUctx_st;
 struct CUevent_st;
 struct CUfunc_st;
@@ -14,6 +15,7 @@ struct CUgraphExec_st;
 struct CUkern_st;
 struct CUlib_st;
 struct CUstream_st;
+// NOLINTEND(readability-identifier-naming)
 
 namespace moegen::cuda {
 

@@ -9,11 +9,11 @@
 #include "cuda/driver_api.hpp"
 
 using moegen::cuda::DeviceAttribute;
-using moegen::cuda::FunctionAttribute;
 using moegen::cuda::LaunchAttribute;
 using moegen::cuda::LaunchAttributeId;
 using moegen::cuda::LaunchConfig;
 
+// NOLINTBEGIN(readability-identifier-naming): NVIDIA's names
 #define FAKE_API extern "C" __attribute__((visibility("default")))
 
 struct CUlib_st {
@@ -410,3 +410,4 @@ FAKE_API int cuFuncLoad(CUfunc_st*) {
   ++state().functions_loaded;
   return 0;
 }
+// NOLINTEND(readability-identifier-naming)

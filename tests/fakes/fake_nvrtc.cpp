@@ -5,7 +5,6 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
-#include <cstring>
 #include <mutex>
 #include <string_view>
 #include <thread>
@@ -16,6 +15,7 @@
 #define FAKE_NVRTC_MINOR 7
 #endif
 
+// NOLINTBEGIN(readability-identifier-naming): NVIDIA's names
 #define FAKE_API extern "C" __attribute__((visibility("default")))
 
 struct _nvrtcProgram {
@@ -73,7 +73,7 @@ void build(_nvrtcProgram& program, const Nvrtc& wanted) {
 }
 
 int copy_out(const std::string& from, char* to) {
-  std::memcpy(to, from.data(), from.size());
+  std::copy(from.begin(), from.end(), to);
   return 0;
 }
 
@@ -144,3 +144,4 @@ FAKE_API int nvrtcGetCUBINSize(_nvrtcProgram* program, std::size_t* bytes) {
   return 0;
 }
 FAKE_API int nvrtcGetCUBIN(_nvrtcProgram* program, char* cubin) { return copy_out(program->cubin, cubin); }
+// NOLINTEND(readability-identifier-naming)
