@@ -46,7 +46,8 @@ enum Need : std::int64_t {
   kLimits = 64,
   kGather = 128,
   kColumnScales = 256,
-  kQuantized = 512
+  kQuantized = 512,
+  kMxScales = 1024
 };
 
 // What each entry has of its own.
@@ -183,6 +184,8 @@ std::vector<std::string_view> portable_templates(const Plan& plan) {
   std::vector<std::string_view> files;
   add_epilogue_templates(plan, files);
   if (plan.boolean("block_scales")) files.emplace_back("grouped_matmul/portable_block128.cuh");
+  if (plan.boolean("mx_scales")) files.emplace_back("grouped_matmul/portable_mxfp8.cuh");
+  if (plan.boolean("fuse_quantize")) files.emplace_back("grouped_matmul/quantize.cuh");
   files.emplace_back("grouped_matmul/portable.cuh");
   return files;
 }
@@ -222,8 +225,9 @@ std::string_view entry_template(const EntryPlan& entry) {
 
 std::int64_t needs(const Plan& plan) {
   std::int64_t bits = 0;
-  const bool block_scales = plan.boolean("block_scales"), rowwise = plan.boolean("rowwise");
-  if (block_scales || rowwise || plan.boolean("tensor_scales")) bits |= kScales;
+  const bool block_scales = plan.boolean("block_scales"), mx_scales = plan.boolean("mx_scales");
+  if (block_scales || mx_scales || plan.boolean("rowwise") || plan.boolean("tensor_scales")) bits |= kScales;
+  if (mx_scales) bits |= kMxScales;
   if (block_scales) bits |= kBlockScales;
   if (!is_portable(plan)) bits |= kTensorMaps;
   if (plan.boolean("bias")) bits |= kBias;
@@ -403,6 +407,8 @@ const char* check_scales(const LaunchConstants& values, const Args& args) noexce
   if (!args.b_scales) return "b_scales is null; it takes the scales of b that quantization.scheme names";
   if (misaligned(args.a_scales, values[kScaleBytes])) return "a_scales is not aligned to its element";
   if (misaligned(args.b_scales, values[kScaleBytes])) return "b_scales is not aligned to its element";
+  if ((need & kMxScales) && (misaligned(args.a_scales, 16) || misaligned(args.b_scales, 16)))
+    return "a_scales or b_scales of mxfp8 is not aligned to 16 bytes";
   return nullptr;
 }
 
@@ -425,7 +431,9 @@ const char* check_strides(const LaunchConstants& values, const Args& args) noexc
 const char* check_options(const LaunchConstants& values, const Args& args) noexcept {
   if ((values[kNeeds] & kBias) && !args.bias) return "bias is null; it takes dtypes.activation [num_experts, columns]";
   if ((values[kNeeds] & kQuantized) && !args.c_scales)
-    return "c_scales is null; it takes quantization.scale [num_rows, ceil(output_columns / 128)]";
+    return values[kNeeds] & kMxScales
+               ? "c_scales is null; it takes float8_e8m0fnu [num_rows, ceil(output_columns / 32)]"
+               : "c_scales is null; it takes quantization.scale [num_rows, ceil(output_columns / 128)]";
   if ((values[kNeeds] & kQuantized) && misaligned(args.c_scales, values[kScaleBytes]))
     return "c_scales is not aligned to its element";
   if ((values[kNeeds] & kLimits) && !args.limits) return "limits is null; it takes float32 [num_experts]";

@@ -291,15 +291,17 @@ void GroupedMatmulProblem::spoil() {
     for (std::size_t i = 0; i < 3; ++i) {
       const std::size_t row = random_below(case_.seed + 4, i, rows.size());
       if (!rows[row]) continue;
-      if (i == 2 && spec_.scheme() == Scheme::rowwise)
-        store_nan(a_scales_, row);
+      const auto scales = static_cast<std::size_t>(spec_.scales_of_row());
+      if (i == 2 && (spec_.scheme() == Scheme::rowwise || spec_.scheme() == Scheme::mxfp8))
+        store_nan(a_scales_, row * scales + random_below(case_.seed + 5, i, scales));
       else
         store_nan(a_, row * depth + (i == 0 ? depth - 1 : random_below(case_.seed + 5, i, depth)));
     }
     return;
   }
   const auto expert = static_cast<std::size_t>(used[used.size() / 2]);
-  if (case_.spoil == MatmulSpoil::scales && (spec_.scheme() == Scheme::rowwise || spec_.scheme() == Scheme::block128)) {
+  const bool by_expert = spec_.scheme() != Scheme::none && spec_.scheme() != Scheme::tensor;
+  if (case_.spoil == MatmulSpoil::scales && by_expert) {
     const auto count = static_cast<std::size_t>(b_scales_of_expert(spec_));
     for (std::size_t i = 0; i < count; ++i) store_nan(b_scales_, expert * count + i);
     return;

@@ -22,6 +22,12 @@ enum : int { kMaxTokenBoxes = 6 };
 /// C = I where the plan says `fuse_activation`, else N. "down": K = I, N = C = D. (D = expert_hidden, I =
 /// intermediate.) Row-major, last index innermost; every tensor of rows is dense and starts at a multiple of 16 bytes.
 /// All pointers are device memory. Sizes on the host are upper bounds: the groups' rows are read on the device.
+///
+/// Sums, by scheme. none, tensor, rowwise: the tensor cores' sum over K, float8 with accumulate float32 promoted to
+/// float32 every 128 of K; then sum * scale of a * scale of b, each product rounded. block128 and mxfp8, for every 128
+/// or 32 of K in turn: sum = fma(fl32(scale of a * scale of b), the tensor cores' sum of these products, sum). The
+/// product of two powers of two is exact from 2^-149 to 2^127, beyond it 0 or infinity; code 255 of float8_e8m0fnu is
+/// NaN.
 struct Args {
   enum : int { kFamily = 4 };  ///< Family::tag
 
@@ -29,7 +35,7 @@ struct Args {
   /// plan says `fuse_quantize`.
   void* c;
   /// out scales of a quantised c: block128: quantization.scale [R, ceil(C / 128)], or [ceil(C / 128), c_scales_stride]
-  /// with scale_layout column; mxfp8: float8_e8m0fnu [R, C / 32]. Null unless the plan says `fuse_quantize`.
+  /// with scale_layout column; mxfp8: float8_e8m0fnu [R, ceil(C / 32)]. Null unless the plan says `fuse_quantize`.
   void* c_scales;
   /// in [R, K]; with `gather_a` [T, K]: row r is row order[r] / slots of it. bfloat16 or float16 (scheme none), else
   /// float8_e4m3fn.
@@ -38,11 +44,12 @@ struct Args {
   /// says.
   const void* b;
   /// in scales of a. tensor: float32 [1]; rowwise: float32 [R]; block128: quantization.scale [R, ceil(K / 128)], or
-  /// [ceil(K / 128), a_scales_stride] with scale_layout column. With `gather_a` indexed as a is. Null with scheme none.
+  /// [ceil(K / 128), a_scales_stride] with scale_layout column; mxfp8: float8_e8m0fnu [R, ceil(K / 32)]. With
+  /// `gather_a` indexed as a is. Null with scheme none.
   const void* a_scales;
   /// in scales of b. tensor: float32 [1]; rowwise: float32 [E, N]; block128: quantization.scale
-  /// [E, ceil(N / 128), ceil(K / 128)]. Null with scheme none. Rowwise and block128 4-byte scales of b start at a
-  /// multiple of 16 bytes, as do those of a.
+  /// [E, ceil(N / 128), ceil(K / 128)]; mxfp8: float8_e8m0fnu [E, N, ceil(K / 32)]. Null with scheme none. Rowwise
+  /// scales, 4-byte ones of block128 and those of mxfp8 start at a multiple of 16 bytes, as do those of a.
   const void* b_scales;
   /// in [G + 1], ascending, a_offsets[G] <= R. Any start, no alignment; empty groups cost nothing.
   const uint32_t* a_offsets;

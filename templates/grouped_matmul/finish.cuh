@@ -17,6 +17,16 @@ MOEGEN_DEVICE uint32_t weight_row(uint32_t column, bool up) {
   return 2 * column + (up ? 1 : 0);
 }
 
+/// Row of b at row `row` of a tile with weights in groups of 8 rows of gate and the 8 of up that belong to them; past
+/// the last: none.
+template <class P, class T>
+MOEGEN_DEVICE uint32_t tile_weight_row(const Tile& tile, uint32_t row) {
+  const uint32_t first = tile.unit * T::tile_columns;
+  if constexpr (!P::gated) return first + row < P::columns ? first + row : kNone;
+  const uint32_t column = first + row / 16 * 8 + row % 8;
+  return column < P::output_columns ? weight_row<P>(column, row / 8 % 2 == 1) : kNone;
+}
+
 /// What the columns of one row of b share. A tile without an expert has neither scale nor bias.
 template <class P>
 struct ColumnTerms {

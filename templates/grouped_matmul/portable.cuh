@@ -24,11 +24,25 @@ namespace moegen::grouped_matmul {
 
 enum : uint32_t { kPieceBytes = 16, kPieces = kSliceBytes / kPieceBytes, kStepBytes = 32 };
 
+/// What a value of c is until it leaves: quantised ones are floats.
+template <bool Quantised, class Element>
+struct Staged {
+  using type = Element;
+};
+template <class Element>
+struct Staged<true, Element> {
+  using type = float;
+};
+template <class P>
+using StagedElement = typename Staged<P::fuse_quantize, typename P::output_dtype>::type;
+
 template <class P, class T>
 struct PortableLayout {
   enum : uint32_t {
-    stage_bytes = (T::weight_rows + T::max_tokens) * kSliceBytes,
-    row_bytes = T::tile_columns * sizeof(typename P::output_dtype) + kPieceBytes,
+    rows_bytes = (T::weight_rows + T::max_tokens) * kSliceBytes,
+    scale_bytes = P::mx_scales ? (T::weight_rows + T::max_tokens) * 16 : 0,  // four floats a row
+    stage_bytes = rows_bytes + scale_bytes,
+    row_bytes = T::tile_columns * sizeof(StagedElement<P>) + kPieceBytes,
     staging = T::stages * stage_bytes,
     total = staging + T::staging_rows * row_bytes,
   };
@@ -37,15 +51,6 @@ struct PortableLayout {
 /// Where piece `piece` of row `row` of a stage lies; rows of b come before those of a.
 MOEGEN_DEVICE unsigned char* piece_at(unsigned char* stage, uint32_t row, uint32_t piece) {
   return stage + row * kSliceBytes + (piece ^ row % 8) * kPieceBytes;
-}
-
-/// Row of b at row `row` of a tile; past the last: none.
-template <class P, class T>
-MOEGEN_DEVICE uint32_t tile_weight_row(const Tile& tile, uint32_t row) {
-  const uint32_t first = tile.unit * T::tile_columns;
-  if constexpr (!P::gated) return first + row < P::columns ? first + row : kNone;
-  const uint32_t column = first + row / 16 * 8 + row % 8;  // 8 rows of gate, the 8 of up that belong to them
-  return column < P::output_columns ? weight_row<P>(column, row / 8 % 2 == 1) : kNone;
 }
 
 /// What a thread copies of every slice: one piece of several rows.
@@ -126,26 +131,30 @@ MOEGEN_DEVICE void multiply_step(float (&d)[4], const uint32_t (&a)[4], const ui
   }
 }
 
+/// The products of 32 bytes of K of a slice, added to `d`.
+template <class P, class T, uint32_t N>
+MOEGEN_DEVICE void multiply_steps(unsigned char* stage, uint32_t step, float (&d)[N / 2]) {
+  const uint32_t lane = lane_index();
+  uint32_t a[4];
+  load_matrix(a, piece_at(stage, warp_index() * 16 + lane % 16, 2 * step + lane / 16));
+#pragma unroll
+  for (uint32_t j = 0; j < N / 8; j += 2) {
+    uint32_t b[4];
+    load_matrix(b, piece_at(stage, T::weight_rows + 8 * (j + lane / 16) + lane % 8, 2 * step + lane / 8 % 2));
+#pragma unroll
+    for (uint32_t i = 0; i < 2; ++i) {
+      float(&four)[4] = *reinterpret_cast<float(*)[4]>(&d[4 * (j + i)]);
+      const uint32_t pair[2] = {b[2 * i], b[2 * i + 1]};
+      multiply_step<P>(four, a, pair);
+    }
+  }
+}
+
 /// The products of one slice, added to `d`.
 template <class P, class T, uint32_t N>
 MOEGEN_DEVICE void multiply_slice(unsigned char* stage, float (&d)[N / 2]) {
-  const uint32_t lane = lane_index();
 #pragma unroll
-  for (uint32_t step = 0; step < kSliceBytes / kStepBytes; ++step) {
-    uint32_t a[4];
-    load_matrix(a, piece_at(stage, warp_index() * 16 + lane % 16, 2 * step + lane / 16));
-#pragma unroll
-    for (uint32_t j = 0; j < N / 8; j += 2) {
-      uint32_t b[4];
-      load_matrix(b, piece_at(stage, T::weight_rows + 8 * (j + lane / 16) + lane % 8, 2 * step + lane / 8 % 2));
-#pragma unroll
-      for (uint32_t i = 0; i < 2; ++i) {
-        float(&four)[4] = *reinterpret_cast<float(*)[4]>(&d[4 * (j + i)]);
-        const uint32_t pair[2] = {b[2 * i], b[2 * i + 1]};
-        multiply_step<P>(four, a, pair);
-      }
-    }
-  }
+  for (uint32_t step = 0; step < kSliceBytes / kStepBytes; ++step) multiply_steps<P, T, N>(stage, step, d);
 }
 
 /// Adds the partial sums of slice `slice` to the sum.
@@ -195,7 +204,7 @@ MOEGEN_DEVICE void stage_value(float* at, float value) { *at = value; }
 template <class P, class T, class Custom, uint32_t N>
 MOEGEN_DEVICE void stage_values(const FinishTokensN<P, T, Custom, N>& finish, unsigned char* staging,
                                 const float (&sum)[N / 2], uint32_t first_row) {
-  using Element = typename P::output_dtype;
+  using Element = StagedElement<P>;
   const uint32_t mine = finish.column - finish.tile.unit * T::tile_columns;
 #pragma unroll
   for (uint32_t j = 0; j < N / 8; ++j) {
@@ -233,7 +242,12 @@ template <class P, class T, class Custom, uint32_t N>
 MOEGEN_DEVICE void run_tile(const Args& args, const Tile& tile, unsigned char* shared) {
   const FinishTokensN<P, T, Custom, N> finish(args, tile, warp_index() / 4);
   float sum[N / 2] = {};
-  if (tile.expert >= 0) sum_slices<P, T, N>(args, tile, shared, sum);
+  if (tile.expert >= 0) {
+    if constexpr (P::mx_scales)
+      sum_mx_slices<P, T, N>(args, tile, shared, sum);
+    else
+      sum_slices<P, T, N>(args, tile, shared, sum);
+  }
   unsigned char* staging = shared + PortableLayout<P, T>::staging;
 #pragma unroll
   for (uint32_t row = 0; row < N; row += T::staging_rows) {
@@ -241,7 +255,12 @@ MOEGEN_DEVICE void run_tile(const Args& args, const Tile& tile, unsigned char* s
     block_sync();  // what was staged before has been stored, and the last slice was read
     stage_values(finish, staging, sum, row);
     block_sync();
-    send_rows<P, T>(args, tile, staging, tile.row + row, min_of<uint32_t>(tile.rows - row, T::staging_rows));
+    const uint32_t rows = min_of<uint32_t>(tile.rows - row, T::staging_rows);
+    if constexpr (P::fuse_quantize)
+      send_quantised<P, T, T::threads / kWarpSize>(args, tile, reinterpret_cast<const float*>(staging), tile.row + row,
+                                                   rows, warp_index());
+    else
+      send_rows<P, T>(args, tile, staging, tile.row + row, rows);
   }
   block_sync();
 }

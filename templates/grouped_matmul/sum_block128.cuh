@@ -12,21 +12,10 @@
 #include "../core/math.cuh"
 #include "../core/memory.cuh"
 #include "../core/narrow.cuh"
+#include "factors.cuh"
 #include "multiply.cuh"
 
 namespace moegen::grouped_matmul {
-
-/// Factors of two groups of 8 columns for one thread, one access.
-struct alignas(16) FactorQuad {
-  float factor[4];
-};
-
-/// Where the factor of `token` lies: with tokens on N the four of a thread in 16 columns lie together.
-template <class T>
-MOEGEN_DEVICE uint32_t factor_place(uint32_t token) {
-  if constexpr (T::tokens_on_m) return token;
-  return token / 16 * 16 + token % 8 / 2 * 4 + token / 8 % 2 * 2 + token % 2;
-}
 
 /// Tokens on N: the columns of a thread each have their factor, read where it is needed.
 template <class P, class T, uint32_t N>

@@ -41,7 +41,7 @@ const test::MatmulTable& table(bool up) {
 constexpr const char* kSmallTiles =
     R"("narrow_max_tokens": [16], "wide_max_tokens": [64], "wide_width_step": [64], "tall_warpgroups": [2])";
 
-// Kernels that together have most of what the tables have: first the two that CI runs.
+// Kernels that together have most of what the tables have: first the three that CI runs.
 std::vector<test::MatmulOptions> samples(bool all) {
   std::vector<test::MatmulOptions> options = {
       {.up = true,
@@ -52,6 +52,14 @@ std::vector<test::MatmulOptions> samples(bool all) {
        .fusion = test::kQuantisedMatmul,
        .bias = true},
       {.up = false, .scheme = 11, .output = 2, .hidden = 144, .intermediate = 448, .expression = 2},
+      {.up = true,
+       .scheme = 14,
+       .hidden = 432,
+       .intermediate = 144,
+       .activation = 1,
+       .fusion = test::kQuantisedMatmul,
+       .bias = true,
+       .expression = 1},
       {.up = false, .scheme = 0, .output = 0, .hidden = 176, .intermediate = 80, .bias = true, .expression = 1},
       {.up = true, .scheme = 6, .hidden = 208, .intermediate = 80, .activation = 9, .fusion = test::kActivatedMatmul},
       {.up = true, .scheme = 2, .hidden = 192, .intermediate = 176, .activation = 4, .fusion = test::kActivatedMatmul},
@@ -64,8 +72,16 @@ std::vector<test::MatmulOptions> samples(bool all) {
        .gather = true,
        .bias = true},
       {.up = false, .scheme = 3, .output = 1, .hidden = 80, .intermediate = 304},
+      {.up = true,
+       .scheme = 15,
+       .hidden = 256,
+       .intermediate = 176,
+       .activation = 10,
+       .fusion = test::kQuantisedMatmul,
+       .gather = true},
+      {.up = false, .scheme = 14, .output = 2, .hidden = 144, .intermediate = 448, .expression = 2},
   };
-  if (!all) options.resize(2);
+  if (!all) options.resize(3);
   for (test::MatmulOptions& sample : options) sample.space = kSmallTiles;
   return options;
 }
@@ -148,7 +164,7 @@ void check_table(const char* arch, std::size_t step) {
 
 TEST_CASE("the reference that runs on a GPU gives the host's sums") {
   const test::CpuText text(test::sums_text(), "matmul_sums.cu", find_arch("sm_90a"), {test::kSumsEntry}, true);
-  for (std::size_t scheme : {0u, 2u, 3u, 6u, 9u, 10u, 12u, 13u}) {
+  for (std::size_t scheme : {0u, 2u, 3u, 6u, 9u, 10u, 12u, 13u, 14u}) {
     const test::MatmulTest t =
         test::shape_test({"", 3, 80, 176, {3, 0, 65, 1}, {2, 1, 0, -1}}, test::kMatmulSchemes[scheme], "float32");
     const verify::GroupedMatmulProblem problem(Target::cpu, test::spec_of(t.config, false), t.matmul_case);

@@ -28,9 +28,10 @@ struct Edit {
   /// What the checks must find; nothing: the result must be wrong.
   std::optional<CpuFinding> finding = {};
   bool many_rows = false;  ///< in each group: the tiles that store whole boxes of rows
+  const char* arch = "sm_90a";
 };
 
-constexpr std::size_t kBf16 = 0, kRowwise = 5, kBlocks = 9, kManyRows = 100;
+constexpr std::size_t kBf16 = 0, kRowwise = 5, kBlocks = 9, kMx = 14, kManyRows = 100;
 
 // ---- the pipeline ----
 
@@ -105,6 +106,13 @@ const std::vector<Edit>& pipeline_edits() {
        .wrong = "",
        .scheme = kBlocks,
        .finding = CpuFinding::race_shared},
+      {.name = "portable scales are written where they are still read",
+       .file = "grouped_matmul/portable_mxfp8.cuh",
+       .right = "line.store(free, codes);",
+       .wrong = "line.store(shared + slice % T::stages * Layout::stage_bytes, codes);",
+       .scheme = kMx,
+       .finding = CpuFinding::race_shared,
+       .arch = "sm_89"},
   };
   return edits;
 }
@@ -139,6 +147,26 @@ const std::vector<Edit>& number_edits() {
        .right = "if (first + k < blocks) bring_stage(shared, ring, now, warp, k);",
        .wrong = "if (first + k < blocks) bring_stage(shared, ring, now, warp, k < 1 ? 0 : k - 1);",
        .scheme = kBlocks},
+      {.name = "the scales of another 32 of K",
+       .file = "grouped_matmul/mx_scales.cuh",
+       .right = "scales.of_tokens(step) + lane_index()",
+       .wrong = "scales.of_tokens(step ^ 1) + lane_index()",
+       .scheme = kMx},
+      {.name = "the scale of the row of weights 8 before",
+       .file = "grouped_matmul/mx_scales.cuh",
+       .right = "lower = scales.of_weights(row + 8)[step]",
+       .wrong = "lower = scales.of_weights(row)[step]",
+       .scheme = kMx},
+      {.name = "the last 16 of K have no scale",
+       .file = "grouped_matmul/mx_scales.cuh",
+       .right = "if (at < kScales) codes",
+       .wrong = "if (at < P::depth / kMxDepth) codes",
+       .scheme = kMx},
+      {.name = "rows of scales of whole slices",
+       .file = "grouped_matmul/mx_scales.cuh",
+       .right = "constexpr uint64_t kScales = ceil_div<uint32_t>(P::depth, kMxDepth);",
+       .wrong = "constexpr uint64_t kScales = kMxSteps * P::depth_blocks;",
+       .scheme = kMx},
       {.name = "columns past the last are stored, too",
        .file = "grouped_matmul/store.cuh",
        .right = "      if (column + mine >= P::output_columns) continue;\n",
@@ -169,10 +197,11 @@ std::vector<CpuOptions> schedules() {
   return all;
 }
 
-Engine make_engine(const std::filesystem::path& directory) {
+Engine make_engine(const std::filesystem::path& directory, const char* arch) {
   EngineOptions options;
   options.target = Target::cpu;
   options.cpu.check = true;
+  options.cpu.arch = arch;
   options.cpu.num_sms = 4;  // several tiles a block, so that stages come round again
   options.template_dir = directory;
   options.log_level = LogLevel::off;
@@ -216,7 +245,7 @@ std::string describe(const Outcome& outcome) {
 void check_edit(const Edit& edit) {
   const test::EditedTemplates edited(edit);
   const test::MatmulTest t = case_of(edit.scheme, edit.many_rows);
-  Engine engine = make_engine(edited.path());
+  Engine engine = make_engine(edited.path(), edit.arch);
   const Kernel kernel = engine.get(t.config, t.kernel);
   verify::GroupedMatmulProblem problem(Target::cpu, verify::matmul_spec(kernel, t.config), t.matmul_case);
   std::string seen;
@@ -236,9 +265,9 @@ TEST_CASE("every edit has its place in the templates") {
 }
 
 TEST_CASE("without an edit nothing is found" * doctest::skip()) {
-  for (const std::size_t scheme : {kBf16, kRowwise, kBlocks, kBf16 + kManyRows, kBlocks + kManyRows}) {
+  for (const std::size_t scheme : {kBf16, kRowwise, kBlocks, kMx, kBf16 + kManyRows, kBlocks + kManyRows}) {
     const test::MatmulTest t = case_of(scheme % kManyRows, scheme >= kManyRows);
-    Engine engine = make_engine(test::templates());
+    Engine engine = make_engine(test::templates(), "sm_90a");
     const Kernel kernel = engine.get(t.config, t.kernel);
     verify::GroupedMatmulProblem problem(Target::cpu, verify::matmul_spec(kernel, t.config), t.matmul_case);
     for (const CpuOptions& schedule : schedules()) CHECK(describe(run(kernel, schedule, problem)) == "");

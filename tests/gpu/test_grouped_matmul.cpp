@@ -136,7 +136,7 @@ void run_on(const Kernel& kernel, verify::GroupedMatmulProblem& problem) { probl
 // Both regimes of a plan: few rows an expert, and tiles full of them.
 std::vector<test::MatmulTest> claims() {
   std::vector<test::MatmulTest> tests;
-  for (std::size_t scheme : {0u, 2u, 5u, 6u, 9u, 11u})
+  for (std::size_t scheme : {0u, 2u, 5u, 6u, 9u, 11u, 14u})
     for (const auto& counts :
          {std::vector<std::int64_t>{3, 0, 17, 1, 8}, std::vector<std::int64_t>{300, 0, 131, 1, 640}})
       tests.push_back(test::shape_test({"claims", 9, 1088, 1200, counts, {8, 1, 5, 2, 0}}, test::kMatmulSchemes[scheme],
@@ -176,13 +176,13 @@ TEST_CASE("the shapes of Modular's tests") {
   append(tests, shapes(test::rowwise_shapes(), {5, 6}, "float32"));
   append(tests, shapes(test::plain_shapes(), {0, 2}, "bfloat16"));
   append(tests, shapes(test::plain_shapes(), {0}, "float32"));
-  append(tests, shapes(test::block_shapes(), {9, 10, 11, 13}, "bfloat16"));
+  append(tests, shapes(test::block_shapes(), {9, 10, 11, 13, 14}, "bfloat16"));
   append(tests, shapes(test::block_shapes(), {9}, "float32"));
   check_all(std::move(tests));
 }
 
 TEST_CASE("weights of more than 2^31 and of more than 2^32 elements") {
-  std::vector<test::MatmulTest> tests = shapes(test::vast_shapes(), {0, 5, 9}, "bfloat16");
+  std::vector<test::MatmulTest> tests = shapes(test::vast_shapes(), {0, 5, 9, 14}, "bfloat16");
   test::require_device();
   const cuda::PrimaryContext context;
   Engine engine = test::memory_engine();
@@ -244,7 +244,7 @@ TEST_CASE("a thousand replays of one graph, with other groups each time") {
   test::require_device();
   const cuda::PrimaryContext context;
   Engine engine = test::memory_engine();
-  for (std::size_t scheme : {0u, 5u, 9u}) {
+  for (std::size_t scheme : {0u, 5u, 9u, 14u}) {
     const test::MatmulTest first = test::shape_test({"replays", 8, 528, 704, {100, 60, 30, 9, 1}, {0, 7, 3, 2, 5}},
                                                     test::kMatmulSchemes[scheme], "bfloat16");
     const Kernel kernel = engine.get(first.config, first.kernel);

@@ -121,7 +121,7 @@ bool says_more(std::string_view kernel, const Arch& arch, std::string_view confi
 // refuses.
 bool reads(std::string_view kernel, std::string_view option) {
   if (!kernel.starts_with("grouped_matmul.")) return true;
-  for (std::string_view refused : {"\"mxfp8\"", "\"mxfp4\"", "\"nvfp4\""})
+  for (std::string_view refused : {"\"mxfp4\"", "\"nvfp4\""})
     if (option.find(refused) != std::string_view::npos) return false;
   for (std::string_view section : {"\"activation\": {", "\"experts\": {", "\"dtypes\": {"})
     if (option.find(section) != std::string_view::npos) return true;

@@ -100,7 +100,8 @@ class DeviceSums {
 
   void launch(const verify::SumQuery& query, std::vector<reference::SumParts>& parts) const {
     static_assert(static_cast<int>(Scheme::none) == 0 && static_cast<int>(Scheme::tensor) == 1 &&
-                  static_cast<int>(Scheme::rowwise) == 2 && static_cast<int>(Scheme::block128) == 3);
+                  static_cast<int>(Scheme::rowwise) == 2 && static_cast<int>(Scheme::block128) == 3 &&
+                  static_cast<int>(Scheme::mxfp8) == 4);
     const std::vector<std::int32_t> columns(query.columns.begin(), query.columns.end());
     const auto rows = verify::Memory::of(target_, "rows", rows_), tiles = verify::Memory::of(target_, "tiles", tiles_);
     const auto wanted = verify::Memory::of(target_, "columns", columns);

@@ -31,9 +31,10 @@ struct MatmulScheme {
   std::string_view scale = "float32", scale_layout = "row";
   bool quantised() const { return scheme != "none"; }
   bool blocks() const { return scheme == "block128"; }
+  bool mx() const { return scheme == "mxfp8"; }
 };
 
-inline constexpr std::array<MatmulScheme, 14> kMatmulSchemes = {{
+inline constexpr std::array<MatmulScheme, 16> kMatmulSchemes = {{
     {"bf16", "bfloat16", "bfloat16", "none", "float32"},
     {"bf16 fast", "bfloat16", "bfloat16", "none", "fast"},
     {"fp16", "float16", "float16", "none", "float32"},
@@ -48,6 +49,8 @@ inline constexpr std::array<MatmulScheme, 14> kMatmulSchemes = {{
     {"block128 e8m0", "bfloat16", "float8_e4m3fn", "block128", "float32", "float8_e8m0fnu"},
     {"block128 e8m0 column", "float32", "float8_e4m3fn", "block128", "float32", "float8_e8m0fnu", "column"},
     {"block128 fast", "bfloat16", "float8_e4m3fn", "block128", "fast"},
+    {"mxfp8", "bfloat16", "float8_e4m3fn", "mxfp8", "float32", "float8_e8m0fnu"},
+    {"mxfp8, float32", "float32", "float8_e4m3fn", "mxfp8", "fast", "float8_e8m0fnu"},
 }};
 
 /// What a config says about the activation, and whether a gate is there.
@@ -197,8 +200,9 @@ class MatmulTable {
     return limits_.rows[choice[kRows]] * 2 * hidden * inner <= limits_.most_products;
   }
 
-  /// Whether tiles hold what a group of 128 columns needs; the others are refused.
+  /// Whether tiles hold what a group of 128 columns needs, or one of 32, which all do; the others are refused.
   bool quantises(const Choice& choice) const {
+    if (kMatmulSchemes[choice[kScheme]].mx()) return true;
     const MatmulActivation& activation = kMatmulActivations[choice[kActivation]];
     if (!kMatmulSchemes[choice[kScheme]].blocks() || choice[kGather] == 1) return false;
     if (!activation.gated) return true;

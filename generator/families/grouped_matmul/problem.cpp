@@ -19,13 +19,15 @@ void check_scheme(const Config& config) {
     case Scheme::none:
     case Scheme::tensor:
     case Scheme::rowwise:
-    case Scheme::block128: return;
+    case Scheme::block128:
+    case Scheme::mxfp8: return;
     default: break;
   }
-  throw Error(ErrorCode::unsupported,
-              fmt::format("{}: /quantization/scheme: grouped_matmul does not multiply {} yet; allowed none, tensor, "
-                          "rowwise, block128 (moegen import --weights bfloat16 or float8_e4m3fn writes such a config)",
-                          config.origin(), to_word(config->quantization.scheme)));
+  throw Error(
+      ErrorCode::unsupported,
+      fmt::format("{}: /quantization/scheme: grouped_matmul does not multiply {} yet; allowed none, tensor, "
+                  "rowwise, block128, mxfp8 (moegen import --weights bfloat16 or float8_e4m3fn writes such a config)",
+                  config.origin(), to_word(config->quantization.scheme)));
 }
 
 // Throws if the config insists on what cannot be done here.
@@ -43,13 +45,15 @@ std::string_view unfused_because(const ConfigFields& fields) {
   return "";
 }
 
-// What keeps the quantiser out of it; "" if nothing does. A tile must hold all that one group of 128 columns of c
-// needs.
+// What keeps the quantiser out of it; "" if nothing does. A tile must hold all that one group of columns of c needs:
+// 128 of block128, 32 of mxfp8, which every tile holds.
 std::string_view unquantised_because(const ConfigFields& fields, const MatmulProblem& problem, const Arch& arch) {
   if (!quantises_rows(fields.quantization.scheme)) return "c is stored in its own dtype";
   if (!problem.fuse_activation) return "the activation is not fused: its kernel quantises";
   if (fields.quantization.scheme == Scheme::rowwise) return "no tile sees a whole row, which a rowwise scale needs";
-  if (fields.quantization.scheme != Scheme::block128) return "only block128 rows are quantised in the epilogue";
+  if (fields.quantization.scheme == Scheme::mxfp8) return "";
+  if (fields.quantization.scheme != Scheme::block128)
+    return "only block128 and mxfp8 rows are quantised in the epilogue";
   if (arch.name != "sm_90a" || problem.gather_a)
     return "tiles without tensor copies do not hold a group of 128 columns";
   if (problem.gated && !problem.halves) return "128 interleaved columns lie in two blocks of scales";
@@ -135,11 +139,14 @@ void add_scheme(PlanBuilder& plan, const MatmulProblem& problem) {
   plan.field("rowwise", problem.scheme == Scheme::rowwise, "/quantization/scheme");
   plan.field("tensor_scales", problem.scheme == Scheme::tensor, "/quantization/scheme");
   plan.field("block_scales", problem.block_scales(), "/quantization/scheme");
+  plan.field("mx_scales", problem.mx_scales(), "/quantization/scheme");
   plan.field("column_scales", problem.column_scales, "/quantization/scale_layout");
   if (problem.scheme == Scheme::none)
     plan.derived("promote", false, "16-bit products are summed in float32 by the tensor cores");
   else if (problem.block_scales())
     plan.derived("promote", true, "every 128 of K have their own scales");
+  else if (problem.mx_scales())
+    plan.derived("promote", true, "every 32 of K have their own scales");
   else
     plan.field("promote", problem.promote, "/dtypes/accumulate");
 }
@@ -192,8 +199,8 @@ MatmulProblem read_problem(const Config& config, std::string_view kernel, const 
   problem.bias_dtype = fields.dtypes.activation;
   problem.bias = fields.experts.bias;
   problem.column_scales = fields.quantization.scale_layout == ScaleLayout::column;
-  problem.promote =
-      problem.block_scales() || (problem.scheme != Scheme::none && fields.dtypes.accumulate == Accumulate::float32);
+  problem.promote = problem.block_scales() || problem.mx_scales() ||
+                    (problem.scheme != Scheme::none && fields.dtypes.accumulate == Accumulate::float32);
   problem.halves = fields.activation.gate_layout == GateLayout::halves;
   if (problem.role == Role::up && fields.experts.weights_on_input)
     refuse_forced(config, fields.experts.gather_a, "gather_a", "with weights_on_input permute weights the rows");

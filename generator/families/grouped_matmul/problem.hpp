@@ -38,6 +38,7 @@ struct MatmulProblem {
   bool column_scales = false;
 
   bool block_scales() const noexcept { return scheme == Scheme::block128; }
+  bool mx_scales() const noexcept { return scheme == Scheme::mxfp8; }
   /// Factors of block scales for a token: gate and up lie in different blocks of b's rows.
   int scales_per_token() const noexcept { return block_scales() && gated && halves ? 2 : 1; }
   std::int64_t element_bytes() const noexcept { return bits(element) / 8; }

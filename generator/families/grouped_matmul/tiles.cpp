@@ -23,9 +23,8 @@ int accumulators(const TilePlan& tiles, const MatmulProblem& problem) {
 }
 
 std::int64_t stage_bytes(const TilePlan& tiles, const MatmulProblem& problem) {
-  const std::int64_t factors = problem.block_scales() ? std::int64_t{tiles.scale_floats(problem)} * 4 : 0;
   constexpr std::int64_t kTileAndBarriers = 16 + 2 * 8;
-  return (tiles.weight_rows + tiles.max_tokens) * kSliceBytes + factors + kTileAndBarriers;
+  return (tiles.weight_rows + tiles.max_tokens) * kSliceBytes + tiles.scale_bytes(problem) + kTileAndBarriers;
 }
 
 // As many stages as fit beside the staging; for promoted sums, whose loop is then unrolled, one that divides the
@@ -251,7 +250,7 @@ TilePlan choose(Kind kind, const MatmulProblem& problem, const Arch& arch, const
   return *best;
 }
 
-// 3 stages of 24 KiB and the staging fit in the 99 KiB of sm_86, 89 and 120.
+// 3 stages of 24 KiB (27 with scales of mxfp8) and the staging fit in the 99 KiB of sm_86, 89 and 120.
 TilePlan portable_tiles() {
   TilePlan tiles;
   tiles.name = "portable";
@@ -264,8 +263,10 @@ TilePlan portable_tiles() {
 }
 
 std::int64_t portable_bytes(const TilePlan& tiles, const MatmulProblem& problem) {
-  const std::int64_t row = std::int64_t{tiles.tile_columns(problem)} * bits(problem.output) / 8 + 16;
-  return tiles.stages * std::int64_t{tiles.weight_rows + tiles.max_tokens} * kSliceBytes + tiles.staging_rows * row;
+  const std::int64_t element = problem.fuse_quantize ? 4 : bits(problem.output) / 8;  // as it is staged
+  const std::int64_t row = tiles.tile_columns(problem) * element + 16;
+  const std::int64_t stage = std::int64_t{tiles.weight_rows + tiles.max_tokens} * kSliceBytes;
+  return tiles.stages * (stage + tiles.scale_bytes(problem)) + tiles.staging_rows * row;
 }
 
 }  // namespace
@@ -300,14 +301,21 @@ int TilePlan::scale_chunks(const MatmulProblem& problem) const {
   return rows % block == 0 ? rows / block : weight_rows / 64;
 }
 
-// Rounded up to 16 bytes, so that stages stay aligned.
+// Rounded up to 16 bytes, so that stages stay aligned. With mxfp8 each row of a slice has four.
 int TilePlan::scale_floats(const MatmulProblem& problem) const {
+  if (problem.mx_scales()) return 4 * (max_tokens + weight_rows);
   if (!tokens_on_m) return max_tokens * problem.scales_per_token();
   return max_tokens + (scale_chunks(problem) * problem.scales_per_token() + 3) / 4 * 4;
 }
 
+std::int64_t TilePlan::scale_bytes(const MatmulProblem& problem) const {
+  const bool staged = problem.mx_scales() || (problem.block_scales() && !portable);
+  return staged ? std::int64_t{scale_floats(problem)} * 4 : 0;
+}
+
 std::int64_t TilePlan::staging_bytes(const MatmulProblem& problem) const {
-  if (problem.fuse_quantize && !tokens_on_m) return std::int64_t{staging_rows} * (128 + 4) * 4 / warpgroups;
+  if (problem.fuse_quantize && !tokens_on_m)
+    return std::int64_t{staging_rows} * (tile_columns(problem) + 4) * 4 / warpgroups;
   const std::int64_t row = warpgroup_columns(problem) * bits(problem.output) / 8;
   return staging_rows * (store_rows > 0 ? staging_panels * kSliceBytes : row + 16);
 }
@@ -348,7 +356,7 @@ double score(const TilePlan& tiles, const MatmulProblem& problem) {
 }
 
 bool takes_tensor_copies(const MatmulProblem& problem, const Arch& arch) {
-  return arch.name == "sm_90a" && !problem.gather_a;
+  return arch.name == "sm_90a" && !problem.gather_a && !problem.mx_scales();
 }
 
 std::string describe(const TilePlan& tiles) {

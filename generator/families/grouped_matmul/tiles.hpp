@@ -48,6 +48,8 @@ struct TilePlan {
   int scale_floats(const MatmulProblem& problem) const;
   /// Rows that tiles are cut to: those of a warpgroup, or 8 for each block of a cluster.
   int token_step() const { return tokens_on_m ? 64 : 8 * cluster; }
+  /// Bytes of a stage beside its rows of a and b: scales.
+  std::int64_t scale_bytes(const MatmulProblem& problem) const;
   int tile_columns(const MatmulProblem& problem) const { return problem.gated ? weight_rows / 2 : weight_rows; }
   int warpgroup_columns(const MatmulProblem& problem) const {
     return tokens_on_m ? tile_columns(problem) : tile_columns(problem) / warpgroups;

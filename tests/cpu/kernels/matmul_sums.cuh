@@ -11,8 +11,8 @@
 namespace moegen::matmul_sums {
 
 enum : uint32_t { kRows = 64, kColumns = 32, kThreads = 256, kRowsOfThread = 4, kColumnsOfThread = 2, kStep = 32 };
-enum : int32_t { kBfloat16, kFloat16, kFloat8 };        // Arguments::element
-enum : int32_t { kNone_, kTensor, kRowwise, kBlocks };  // Arguments::scheme
+enum : int32_t { kBfloat16, kFloat16, kFloat8 };             // Arguments::element
+enum : int32_t { kNone_, kTensor, kRowwise, kBlocks, kMx };  // Arguments::scheme
 
 /// Rows [first, first + count) of Arguments::rows, all of `expert`.
 struct Tile {
@@ -64,7 +64,8 @@ MOEGEN_DEVICE double factor(const Arguments& args, int64_t a_row, int64_t expert
     return scale(args, args.a_scales, a_row) * scale(args, args.b_scales, expert * args.width + column);
   const int64_t blocks = (args.depth + args.per_scale - 1) / args.per_scale, block = k / args.per_scale;
   const int64_t at = args.column_scales != 0 ? block * args.a_scales_stride + a_row : a_row * blocks + block;
-  const int64_t b_row = expert * ((args.width + 127) / 128) + column / 128;
+  const int64_t b_row =
+      args.scheme == kMx ? expert * args.width + column : expert * ((args.width + 127) / 128) + column / 128;
   return scale(args, args.a_scales, at) * scale(args, args.b_scales, b_row * blocks + block);
 }
 
