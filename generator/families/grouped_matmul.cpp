@@ -200,7 +200,9 @@ std::vector<std::string_view> templates(const Plan& plan) {
   if (is_portable(plan)) return portable_templates(plan);
   std::vector<std::string_view> files;
   add_epilogue_templates(plan, files);
-  if (plan.boolean("block_scales"))
+  if (plan.boolean("mx_scales"))
+    files.emplace_back("grouped_matmul/sum_mxfp8.cuh");
+  else if (plan.boolean("block_scales"))
     files.emplace_back("grouped_matmul/sum_block128.cuh");
   else
     files.emplace_back(plan.boolean("promote") ? "grouped_matmul/sum_promoted.cuh" : "grouped_matmul/sum_in_place.cuh");

@@ -86,7 +86,7 @@ MOEGEN_DEVICE void multiply_tiles(const TensorArgs& args, const Shared<P, T>& sh
 template <class P, class T>
 MOEGEN_DEVICE void load(const TensorArgs& args, const Shared<P, T>& shared, uint32_t rank) {
   if (warp_index() == 0) load_tiles<P, T>(args, shared, rank);
-  if constexpr (P::block_scales) {
+  if constexpr (P::block_scales || P::mx_scales) {
     if (warp_index() >= 1 && warp_index() <= T::scale_warps)
       bring_scales<P, T>(args.args, shared, rank, warp_index() - 1);
   }

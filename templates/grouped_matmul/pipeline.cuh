@@ -5,7 +5,7 @@
 //   tiles    [stages] of weight_rows x 128 bytes of b, then max_tokens x 128 bytes of a, 128-byte swizzle
 //   staging  [warpgroups] of the rows of c on their way out
 //   scales   [stages] block128 only: a factor for each token (gate's and up's apart), or with tokens on M and several
-//            scales of weights a scale for each token, then those of the weights
+//            scales of weights a scale for each token, then those of the weights; mxfp8: MxScales of mx_scales.cuh
 //   tiles'   [stages] Tile, valid in the stage with which a tile begins
 //   full, empty [stages] barriers
 //
@@ -48,7 +48,7 @@ struct Layout {
   enum : uint32_t {
     weight_bytes = T::weight_rows * kSliceBytes,
     stage_bytes = weight_bytes + T::max_tokens * kSliceBytes,
-    scale_bytes = P::block_scales ? T::scale_floats * 4 : 0,
+    scale_bytes = P::block_scales || P::mx_scales ? T::scale_floats * 4 : 0,
     staging = T::stages * stage_bytes,
     scales = staging + T::warpgroups * T::staging_bytes,
     infos = scales + T::stages * scale_bytes,

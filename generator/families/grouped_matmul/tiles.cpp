@@ -15,9 +15,13 @@ namespace {
 constexpr std::int64_t kSliceBytes = 128;
 constexpr int kMostStages = 12;  // 11 of 18 KiB already cover the latency of HBM at its full speed (prototype, decode)
 
+// Products of mxfp8 that are on their way at once: kMxAhead of sum_mxfp8.cuh.
+int mx_ahead(int columns) { return columns <= 64 ? 4 : columns <= 96 ? 2 : 1; }
+
 // Accumulators of a thread: the product's columns, and once more where they are promoted.
 int accumulators(const TilePlan& tiles, const MatmulProblem& problem) {
   const int columns = tiles.tokens_on_m ? tiles.weight_rows : tiles.max_tokens;
+  if (problem.mx_scales()) return columns / 2 * (1 + mx_ahead(columns));
   const int partial = tiles.tokens_on_m ? tiles.part_columns() : columns;
   return columns / 2 + (problem.promote ? partial / 2 : 0);
 }
@@ -91,7 +95,7 @@ TilePlan completed(TilePlan tiles, const MatmulProblem& problem, const Arch& arc
     if (tiles.least_rows > 0) std::erase_if(tiles.widths, [](int width) { return width < 32; });
   }
   std::erase_if(tiles.widths, [&](int width) { return width % tiles.token_step() != 0; });
-  tiles.scale_warps = problem.block_scales() ? (tiles.max_tokens > 128 ? 3 : 2) : 0;
+  tiles.scale_warps = problem.mx_scales() ? 3 : problem.block_scales() ? (tiles.max_tokens > 128 ? 3 : 2) : 0;
   fit_staging(tiles, problem, arch);
   return tiles;
 }
@@ -203,10 +207,21 @@ std::vector<Kind> block_kinds(const MatmulProblem& problem) {
   return kinds;
 }
 
+// Every 32 of K are scaled by row and by column, which costs the same whichever is M: tokens on N. Float instructions
+// bound wide tiles (mx_scales.cuh), not what L2 brings: 128 tokens are enough, and 192 spill beside their scales.
+// Widths every 32 tokens would take twice as long to compile.
+std::vector<Kind> mx_kinds() {
+  std::vector<Kind> kinds = {{"narrow", 0, false, narrow_parameters()}, {"wide", 41, false, wide_parameters()}};
+  fix(kinds[1].parameters, "max_tokens", 128);
+  fix(kinds[1].parameters, "width_step", 64);
+  return kinds;
+}
+
 // Narrow tiles up to 40 rows a group: counts that vary by half then still fit one tile of 64. Promoted sums of large
 // groups go to tokens on M, whose loops are unrolled: 1.00 times DeepGEMM's block128 against 0.96 (3887 rows a
 // group), 1.01 against 0.99 (1073), but 0.96 against 1.02 (249).
 std::vector<Kind> kinds_of(const MatmulProblem& problem) {
+  if (problem.mx_scales()) return mx_kinds();
   if (problem.fuse_quantize) return quantizing_kinds(problem);
   if (problem.block_scales()) return block_kinds(problem);
   std::vector<Kind> kinds = {{"narrow", 0, false, narrow_parameters()}, {"wide", 41, false, wide_parameters()}};
@@ -343,12 +358,13 @@ std::string illegal_because(const TilePlan& tiles, const MatmulProblem& problem,
 
 // Model of one multiprocessor, in cycles for a slice of K. Tensor cores multiply 4096 pairs of bytes a cycle (NVIDIA
 // H100 white paper: 1979 TFLOP/s of fp8 at 1.83 GHz); L2 brings about 34 bytes a cycle (the prototype's best 128 x 128
-// tiles, 7.6 TB/s); a float addition of a partial sum takes a lane.
+// tiles, 7.6 TB/s); a float addition of a partial sum takes a lane,
+// and half of them hide; mxfp8 has two float operations for each of four products.
 double score(const TilePlan& tiles, const MatmulProblem& problem) {
   const double products = static_cast<double>(tiles.weight_rows) * tiles.max_tokens;
   const double tensor = products * kSliceBytes / 4096;
   const double l2 = (tiles.weight_rows + static_cast<double>(tiles.max_tokens) / tiles.cluster) * kSliceBytes / 34;
-  const double promotion = problem.promote ? products / 128 / 2 : 0;
+  const double promotion = problem.mx_scales() ? products * 8 / 128 : problem.promote ? products / 128 / 2 : 0;
   const double epilogue = products * 0.12;  // the prototype's stores: 17 % of a call at 12 slices, 2 % at 56
   const double shallow = tiles.stages < 4 ? 1.05 : 1;
   const auto slices = static_cast<double>(problem.depth_blocks());
@@ -356,7 +372,7 @@ double score(const TilePlan& tiles, const MatmulProblem& problem) {
 }
 
 bool takes_tensor_copies(const MatmulProblem& problem, const Arch& arch) {
-  return arch.name == "sm_90a" && !problem.gather_a && !problem.mx_scales();
+  return arch.name == "sm_90a" && !problem.gather_a;
 }
 
 std::string describe(const TilePlan& tiles) {

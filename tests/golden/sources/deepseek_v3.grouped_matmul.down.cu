@@ -621,6 +621,26 @@ MOEGEN_DEVICE FloatPair unpack_e2m1(uint32_t pair) {
 
 }  // namespace moegen
 
+// ---- grouped_matmul/factors.cuh --------------------------------------------------------------------------
+// grouped_matmul, schemes with scales by blocks of K: where the factors of a stage's tokens lie in shared memory.
+
+
+namespace moegen::grouped_matmul {
+
+/// Factors of two groups of 8 columns for one thread, one access.
+struct alignas(16) FactorQuad {
+  float factor[4];
+};
+
+/// Where the factor of `token` lies: with tokens on N the four of a thread in 16 columns lie together.
+template <class T>
+MOEGEN_DEVICE uint32_t factor_place(uint32_t token) {
+  if constexpr (T::tokens_on_m) return token;
+  return token / 16 * 16 + token % 8 / 2 * 4 + token / 8 % 2 * 2 + token % 2;
+}
+
+}  // namespace moegen::grouped_matmul
+
 // ---- core/thread.cuh -------------------------------------------------------------------------------------
 // Where a thread is: in its warp, block, cluster and grid.
 
@@ -1034,6 +1054,12 @@ enum : int { kMaxTokenBoxes = 6 };
 /// C = I where the plan says `fuse_activation`, else N. "down": K = I, N = C = D. (D = expert_hidden, I =
 /// intermediate.) Row-major, last index innermost; every tensor of rows is dense and starts at a multiple of 16 bytes.
 /// All pointers are device memory. Sizes on the host are upper bounds: the groups' rows are read on the device.
+///
+/// Sums, by scheme. none, tensor, rowwise: the tensor cores' sum over K, float8 with accumulate float32 promoted to
+/// float32 every 128 of K; then sum * scale of a * scale of b, each product rounded. block128 and mxfp8, for every 128
+/// or 32 of K in turn: sum = fma(fl32(scale of a * scale of b), the tensor cores' sum of these products, sum). The
+/// product of two powers of two is exact from 2^-149 to 2^127, beyond it 0 or infinity; code 255 of float8_e8m0fnu is
+/// NaN.
 struct Args {
   enum : int { kFamily = 4 };  ///< Family::tag
 
@@ -1041,7 +1067,7 @@ struct Args {
   /// plan says `fuse_quantize`.
   void* c;
   /// out scales of a quantised c: block128: quantization.scale [R, ceil(C / 128)], or [ceil(C / 128), c_scales_stride]
-  /// with scale_layout column; mxfp8: float8_e8m0fnu [R, C / 32]. Null unless the plan says `fuse_quantize`.
+  /// with scale_layout column; mxfp8: float8_e8m0fnu [R, ceil(C / 32)]. Null unless the plan says `fuse_quantize`.
   void* c_scales;
   /// in [R, K]; with `gather_a` [T, K]: row r is row order[r] / slots of it. bfloat16 or float16 (scheme none), else
   /// float8_e4m3fn.
@@ -1050,11 +1076,12 @@ struct Args {
   /// says.
   const void* b;
   /// in scales of a. tensor: float32 [1]; rowwise: float32 [R]; block128: quantization.scale [R, ceil(K / 128)], or
-  /// [ceil(K / 128), a_scales_stride] with scale_layout column. With `gather_a` indexed as a is. Null with scheme none.
+  /// [ceil(K / 128), a_scales_stride] with scale_layout column; mxfp8: float8_e8m0fnu [R, ceil(K / 32)]. With
+  /// `gather_a` indexed as a is. Null with scheme none.
   const void* a_scales;
   /// in scales of b. tensor: float32 [1]; rowwise: float32 [E, N]; block128: quantization.scale
-  /// [E, ceil(N / 128), ceil(K / 128)]. Null with scheme none. Rowwise and block128 4-byte scales of b start at a
-  /// multiple of 16 bytes, as do those of a.
+  /// [E, ceil(N / 128), ceil(K / 128)]; mxfp8: float8_e8m0fnu [E, N, ceil(K / 32)]. Null with scheme none. Rowwise
+  /// scales, 4-byte ones of block128 and those of mxfp8 start at a multiple of 16 bytes, as do those of a.
   const void* b_scales;
   /// in [G + 1], ascending, a_offsets[G] <= R. Any start, no alignment; empty groups cost nothing.
   const uint32_t* a_offsets;
@@ -1235,7 +1262,7 @@ class TileWalk {
 //   tiles    [stages] of weight_rows x 128 bytes of b, then max_tokens x 128 bytes of a, 128-byte swizzle
 //   staging  [warpgroups] of the rows of c on their way out
 //   scales   [stages] block128 only: a factor for each token (gate's and up's apart), or with tokens on M and several
-//            scales of weights a scale for each token, then those of the weights
+//            scales of weights a scale for each token, then those of the weights; mxfp8: MxScales of mx_scales.cuh
 //   tiles'   [stages] Tile, valid in the stage with which a tile begins
 //   full, empty [stages] barriers
 //
@@ -1271,7 +1298,7 @@ struct Layout {
   enum : uint32_t {
     weight_bytes = T::weight_rows * kSliceBytes,
     stage_bytes = weight_bytes + T::max_tokens * kSliceBytes,
-    scale_bytes = P::block_scales ? T::scale_floats * 4 : 0,
+    scale_bytes = P::block_scales || P::mx_scales ? T::scale_floats * 4 : 0,
     staging = T::stages * stage_bytes,
     scales = staging + T::warpgroups * T::staging_bytes,
     infos = scales + T::stages * scale_bytes,
@@ -1459,18 +1486,6 @@ MOEGEN_DEVICE void for_slices(const Shared<P, T>& shared, Ring<T>& ring, Multipl
 
 
 namespace moegen::grouped_matmul {
-
-/// Factors of two groups of 8 columns for one thread, one access.
-struct alignas(16) FactorQuad {
-  float factor[4];
-};
-
-/// Where the factor of `token` lies: with tokens on N the four of a thread in 16 columns lie together.
-template <class T>
-MOEGEN_DEVICE uint32_t factor_place(uint32_t token) {
-  if constexpr (T::tokens_on_m) return token;
-  return token / 16 * 16 + token % 8 / 2 * 4 + token / 8 % 2 * 2 + token % 2;
-}
 
 /// Tokens on N: the columns of a thread each have their factor, read where it is needed.
 template <class P, class T, uint32_t N>
@@ -1759,6 +1774,16 @@ MOEGEN_DEVICE uint32_t weight_row(uint32_t column, bool up) {
   if constexpr (!P::gated) return column;
   if constexpr (P::halves) return up ? P::output_columns + column : column;
   return 2 * column + (up ? 1 : 0);
+}
+
+/// Row of b at row `row` of a tile with weights in groups of 8 rows of gate and the 8 of up that belong to them; past
+/// the last: none.
+template <class P, class T>
+MOEGEN_DEVICE uint32_t tile_weight_row(const Tile& tile, uint32_t row) {
+  const uint32_t first = tile.unit * T::tile_columns;
+  if constexpr (!P::gated) return first + row < P::columns ? first + row : kNone;
+  const uint32_t column = first + row / 16 * 8 + row % 8;
+  return column < P::output_columns ? weight_row<P>(column, row / 8 % 2 == 1) : kNone;
 }
 
 /// What the columns of one row of b share. A tile without an expert has neither scale nor bias.
@@ -2856,7 +2881,7 @@ MOEGEN_DEVICE void multiply_tiles(const TensorArgs& args, const Shared<P, T>& sh
 template <class P, class T>
 MOEGEN_DEVICE void load(const TensorArgs& args, const Shared<P, T>& shared, uint32_t rank) {
   if (warp_index() == 0) load_tiles<P, T>(args, shared, rank);
-  if constexpr (P::block_scales) {
+  if constexpr (P::block_scales || P::mx_scales) {
     if (warp_index() >= 1 && warp_index() <= T::scale_warps)
       bring_scales<P, T>(args.args, shared, rank, warp_index() - 1);
   }
@@ -2908,6 +2933,7 @@ struct Params {
   enum : bool { rowwise = false };  // config: /quantization/scheme
   enum : bool { tensor_scales = false };  // config: /quantization/scheme
   enum : bool { block_scales = true };  // config: /quantization/scheme
+  enum : bool { mx_scales = false };  // config: /quantization/scheme
   enum : bool { column_scales = false };  // default: /quantization/scale_layout
   enum : bool { promote = true };  // derived: every 128 of K have their own scales
   enum : bool { bias = false };  // default: /experts/bias

@@ -887,6 +887,26 @@ MOEGEN_DEVICE FloatPair unpack_e2m1(uint32_t pair) {
 
 }  // namespace moegen
 
+// ---- grouped_matmul/factors.cuh --------------------------------------------------------------------------
+// grouped_matmul, schemes with scales by blocks of K: where the factors of a stage's tokens lie in shared memory.
+
+
+namespace moegen::grouped_matmul {
+
+/// Factors of two groups of 8 columns for one thread, one access.
+struct alignas(16) FactorQuad {
+  float factor[4];
+};
+
+/// Where the factor of `token` lies: with tokens on N the four of a thread in 16 columns lie together.
+template <class T>
+MOEGEN_DEVICE uint32_t factor_place(uint32_t token) {
+  if constexpr (T::tokens_on_m) return token;
+  return token / 16 * 16 + token % 8 / 2 * 4 + token / 8 % 2 * 2 + token % 2;
+}
+
+}  // namespace moegen::grouped_matmul
+
 // ---- core/thread.cuh -------------------------------------------------------------------------------------
 // Where a thread is: in its warp, block, cluster and grid.
 
@@ -1300,6 +1320,12 @@ enum : int { kMaxTokenBoxes = 6 };
 /// C = I where the plan says `fuse_activation`, else N. "down": K = I, N = C = D. (D = expert_hidden, I =
 /// intermediate.) Row-major, last index innermost; every tensor of rows is dense and starts at a multiple of 16 bytes.
 /// All pointers are device memory. Sizes on the host are upper bounds: the groups' rows are read on the device.
+///
+/// Sums, by scheme. none, tensor, rowwise: the tensor cores' sum over K, float8 with accumulate float32 promoted to
+/// float32 every 128 of K; then sum * scale of a * scale of b, each product rounded. block128 and mxfp8, for every 128
+/// or 32 of K in turn: sum = fma(fl32(scale of a * scale of b), the tensor cores' sum of these products, sum). The
+/// product of two powers of two is exact from 2^-149 to 2^127, beyond it 0 or infinity; code 255 of float8_e8m0fnu is
+/// NaN.
 struct Args {
   enum : int { kFamily = 4 };  ///< Family::tag
 
@@ -1307,7 +1333,7 @@ struct Args {
   /// plan says `fuse_quantize`.
   void* c;
   /// out scales of a quantised c: block128: quantization.scale [R, ceil(C / 128)], or [ceil(C / 128), c_scales_stride]
-  /// with scale_layout column; mxfp8: float8_e8m0fnu [R, C / 32]. Null unless the plan says `fuse_quantize`.
+  /// with scale_layout column; mxfp8: float8_e8m0fnu [R, ceil(C / 32)]. Null unless the plan says `fuse_quantize`.
   void* c_scales;
   /// in [R, K]; with `gather_a` [T, K]: row r is row order[r] / slots of it. bfloat16 or float16 (scheme none), else
   /// float8_e4m3fn.
@@ -1316,11 +1342,12 @@ struct Args {
   /// says.
   const void* b;
   /// in scales of a. tensor: float32 [1]; rowwise: float32 [R]; block128: quantization.scale [R, ceil(K / 128)], or
-  /// [ceil(K / 128), a_scales_stride] with scale_layout column. With `gather_a` indexed as a is. Null with scheme none.
+  /// [ceil(K / 128), a_scales_stride] with scale_layout column; mxfp8: float8_e8m0fnu [R, ceil(K / 32)]. With
+  /// `gather_a` indexed as a is. Null with scheme none.
   const void* a_scales;
   /// in scales of b. tensor: float32 [1]; rowwise: float32 [E, N]; block128: quantization.scale
-  /// [E, ceil(N / 128), ceil(K / 128)]. Null with scheme none. Rowwise and block128 4-byte scales of b start at a
-  /// multiple of 16 bytes, as do those of a.
+  /// [E, ceil(N / 128), ceil(K / 128)]; mxfp8: float8_e8m0fnu [E, N, ceil(K / 32)]. Null with scheme none. Rowwise
+  /// scales, 4-byte ones of block128 and those of mxfp8 start at a multiple of 16 bytes, as do those of a.
   const void* b_scales;
   /// in [G + 1], ascending, a_offsets[G] <= R. Any start, no alignment; empty groups cost nothing.
   const uint32_t* a_offsets;
@@ -1501,7 +1528,7 @@ class TileWalk {
 //   tiles    [stages] of weight_rows x 128 bytes of b, then max_tokens x 128 bytes of a, 128-byte swizzle
 //   staging  [warpgroups] of the rows of c on their way out
 //   scales   [stages] block128 only: a factor for each token (gate's and up's apart), or with tokens on M and several
-//            scales of weights a scale for each token, then those of the weights
+//            scales of weights a scale for each token, then those of the weights; mxfp8: MxScales of mx_scales.cuh
 //   tiles'   [stages] Tile, valid in the stage with which a tile begins
 //   full, empty [stages] barriers
 //
@@ -1537,7 +1564,7 @@ struct Layout {
   enum : uint32_t {
     weight_bytes = T::weight_rows * kSliceBytes,
     stage_bytes = weight_bytes + T::max_tokens * kSliceBytes,
-    scale_bytes = P::block_scales ? T::scale_floats * 4 : 0,
+    scale_bytes = P::block_scales || P::mx_scales ? T::scale_floats * 4 : 0,
     staging = T::stages * stage_bytes,
     scales = staging + T::warpgroups * T::staging_bytes,
     infos = scales + T::stages * scale_bytes,
@@ -1725,18 +1752,6 @@ MOEGEN_DEVICE void for_slices(const Shared<P, T>& shared, Ring<T>& ring, Multipl
 
 
 namespace moegen::grouped_matmul {
-
-/// Factors of two groups of 8 columns for one thread, one access.
-struct alignas(16) FactorQuad {
-  float factor[4];
-};
-
-/// Where the factor of `token` lies: with tokens on N the four of a thread in 16 columns lie together.
-template <class T>
-MOEGEN_DEVICE uint32_t factor_place(uint32_t token) {
-  if constexpr (T::tokens_on_m) return token;
-  return token / 16 * 16 + token % 8 / 2 * 4 + token / 8 % 2 * 2 + token % 2;
-}
 
 /// Tokens on N: the columns of a thread each have their factor, read where it is needed.
 template <class P, class T, uint32_t N>
@@ -2025,6 +2040,16 @@ MOEGEN_DEVICE uint32_t weight_row(uint32_t column, bool up) {
   if constexpr (!P::gated) return column;
   if constexpr (P::halves) return up ? P::output_columns + column : column;
   return 2 * column + (up ? 1 : 0);
+}
+
+/// Row of b at row `row` of a tile with weights in groups of 8 rows of gate and the 8 of up that belong to them; past
+/// the last: none.
+template <class P, class T>
+MOEGEN_DEVICE uint32_t tile_weight_row(const Tile& tile, uint32_t row) {
+  const uint32_t first = tile.unit * T::tile_columns;
+  if constexpr (!P::gated) return first + row < P::columns ? first + row : kNone;
+  const uint32_t column = first + row / 16 * 8 + row % 8;
+  return column < P::output_columns ? weight_row<P>(column, row / 8 % 2 == 1) : kNone;
 }
 
 /// What the columns of one row of b share. A tile without an expert has neither scale nor bias.
@@ -2444,16 +2469,20 @@ MOEGEN_DEVICE Magnitude group_magnitude_or_nan(const float (&value)[Count]) {
 }  // namespace moegen
 
 // ---- grouped_matmul/quantize.cuh -------------------------------------------------------------------------
-// grouped_matmul, quantised output: groups of 128 columns of a row of c become e4m3 codes and one scale, by the
-// quantiser that all kernels share. A tile holds whole groups: 128 columns of c.
+// grouped_matmul, quantised output: groups of columns of a row of c (128 of block128, 32 of mxfp8) become e4m3 codes
+// and one scale, by the quantiser that all kernels share. A tile holds whole groups.
 
 
 namespace moegen::grouped_matmul {
 
-/// Codes of `Count` values of a group of 128, which neighbouring lanes hold; returns the scale as it is stored.
+/// Columns of c that share a scale.
+template <class P>
+constexpr uint32_t kGroupColumns = P::mx_scales ? 32 : 128;
+
+/// Codes of `Count` values of a group, which neighbouring lanes hold; returns the scale as it is stored.
 template <class P, uint32_t Count>
 MOEGEN_DEVICE typename P::scale_dtype quantize_group(float (&value)[Count], uint32_t (&word)[Count / 4]) {
-  const Magnitude group = group_magnitude<128>(value);
+  const Magnitude group = group_magnitude<kGroupColumns<P>>(value);
   if constexpr (sizeof(typename P::scale_dtype) == 4)
     return quantize_float32<P>(value, group, word);
   else
@@ -2463,62 +2492,82 @@ MOEGEN_DEVICE typename P::scale_dtype quantize_group(float (&value)[Count], uint
 /// Stores the scale of group `group` of row `row` of c.
 template <class P>
 MOEGEN_DEVICE void store_scale(const Args& args, uint64_t row, uint32_t group, typename P::scale_dtype scale) {
-  constexpr uint32_t kGroups = ceil_div<uint32_t>(P::output_columns, 128);
+  constexpr uint32_t kGroups = ceil_div<uint32_t>(P::output_columns, kGroupColumns<P>);
   const uint64_t index =
       P::column_scales ? group * static_cast<uint64_t>(args.c_scales_stride) + row : row * kGroups + group;
   static_cast<typename P::scale_dtype*>(args.c_scales)[index] = scale;
 }
 
+/// Quantises and stores the four values at `four`, which belong to row `row` of c from column `column` on; `inside`:
+/// they are there. All lanes of a warp take part, neighbours with neighbouring columns.
+template <class P>
+MOEGEN_DEVICE void send_four(const Args& args, const float* four, uint64_t row, uint32_t column, bool inside) {
+  const Vector16 loaded = *reinterpret_cast<const Vector16*>(four);
+  float value[4];
+  uint32_t word[1];
+#pragma unroll
+  for (uint32_t i = 0; i < 4; ++i) value[i] = bits_float(loaded.word[i]);
+  const auto scale = quantize_group<P>(value, word);
+  if (!inside || column >= P::output_columns) return;
+  *reinterpret_cast<uint32_t*>(static_cast<unsigned char*>(args.c) + row * P::output_columns + column) = word[0];
+  if (column % kGroupColumns<P> == 0) store_scale<P>(args, row, column / kGroupColumns<P>, scale);
+}
+
+/// Floats between two staged rows: 16 bytes more than their length, against bank conflicts.
+template <class T>
+constexpr uint32_t kFloatStride = T::tile_columns + 4;
+
+/// Quantises and stores `rows` staged rows of floats of a tile, the first of them row `row` of c: warp `warp` of
+/// `Warps`, a row of 128 columns at a time, or two of 64.
+template <class P, class T, uint32_t Warps>
+MOEGEN_DEVICE void send_quantised(const Args& args, const Tile& tile, const float* staging, uint32_t row, uint32_t rows,
+                                  uint32_t warp) {
+  static_assert(T::tile_columns == 64 || T::tile_columns == 128, "of a tile in whole warps");
+  static_assert(T::tile_columns % kGroupColumns<P> == 0, "a tile holds whole groups");
+  constexpr uint32_t kFours = T::tile_columns / 4, kRows = kWarpSize / kFours;
+  const uint32_t mine = lane_index() % kFours * 4, column = tile.unit * T::tile_columns + mine;
+#pragma unroll 1
+  for (uint32_t first = warp * kRows; first < rows; first += Warps * kRows) {
+    const uint32_t at = first + lane_index() / kFours;
+    send_four<P>(args, staging + at * kFloatStride<T> + mine, uint64_t{row} + at, column, at < rows);
+  }
+}
+
 }  // namespace moegen::grouped_matmul
 
 // ---- grouped_matmul/quantize_tokens_n.cuh ----------------------------------------------------------------
-// grouped_matmul, quantised stores of tiles with tokens on N: a group of 128 columns lies across all multiplying warps,
-// so its floats meet in shared memory, and a warp quantises a row at a time.
+// grouped_matmul, quantised stores of tiles with tokens on N: a group of columns lies across several warps, so the
+// tile's floats meet in shared memory, and a warp quantises a row at a time.
 
 
 namespace moegen::grouped_matmul {
 
-/// The values of `staging_rows` tokens by 128 columns, of the whole block. Rows lie 16 bytes more than their length
-/// apart, against bank conflicts.
+/// The values of `staging_rows` tokens by the tile's columns, of the whole block.
 template <class T>
 struct FloatStaging {
-  enum : uint32_t { kStride = 128 + 4, kThreads = T::warpgroups * kWarpgroupThreads };
-  static_assert(T::tile_columns == 128 && T::warpgroups * T::staging_bytes >= T::staging_rows * kStride * 4);
+  enum : uint32_t { kThreads = T::warpgroups * kWarpgroupThreads };
+  static_assert(T::warpgroups * T::staging_bytes >= T::staging_rows * kFloatStride<T> * 4);
   float* base;
-  MOEGEN_DEVICE float* row(uint32_t index) const { return base + index * kStride; }
+  MOEGEN_DEVICE float* row(uint32_t index) const { return base + index * kFloatStride<T>; }
   MOEGEN_DEVICE void sync() const { named_sync(1, kThreads); }
 };
 
+/// Stages tokens [first, first + staging_rows) of the tile.
 template <class P, class T, class Custom, uint32_t N>
 MOEGEN_DEVICE void stage_floats(const FinishTokensN<P, T, Custom, N>& finish, const FloatStaging<T>& staging,
-                                const float (&sum)[N / 2]) {
+                                const float (&sum)[N / 2], uint32_t first) {
   const uint32_t mine = finish.column - finish.tile.unit * T::tile_columns;
 #pragma unroll
   for (uint32_t j = 0; j < N / 8; ++j) {
+    if (8 * j < first || 8 * j >= first + T::staging_rows) continue;
 #pragma unroll
     for (uint32_t half = 0; half < (P::gated ? 1 : 2); ++half) {
       float pair[2];
       finish.values(sum, j, half, pair);
 #pragma unroll
-      for (uint32_t k = 0; k < 2; ++k) staging.row(8 * j + lane_index() % 4 * 2 + k)[mine + 8 * half] = pair[k];
+      for (uint32_t k = 0; k < 2; ++k) staging.row(8 * j - first + lane_index() % 4 * 2 + k)[mine + 8 * half] = pair[k];
     }
   }
-}
-
-/// Quantises and stores row `token` of the tile: four columns a lane.
-template <class P, class T>
-MOEGEN_DEVICE void send_row(const Args& args, const Tile& tile, const FloatStaging<T>& staging, uint32_t token) {
-  const Vector16 four = *reinterpret_cast<const Vector16*>(staging.row(token) + 4 * lane_index());
-  float value[4];
-  uint32_t word[1];
-#pragma unroll
-  for (uint32_t i = 0; i < 4; ++i) value[i] = bits_float(four.word[i]);
-  const auto scale = quantize_group<P>(value, word);
-  const uint64_t row = uint64_t{tile.row} + token;
-  const uint32_t column = tile.unit * T::tile_columns + 4 * lane_index();
-  if (column < P::output_columns)
-    *reinterpret_cast<uint32_t*>(static_cast<unsigned char*>(args.c) + row * P::output_columns + column) = word[0];
-  if (lane_index() == 0) store_scale<P>(args, row, tile.unit, scale);
 }
 
 /// Brings a finished tile on its way, with all multiplying warpgroups together.
@@ -2526,15 +2575,17 @@ template <class P, class T, class Custom, uint32_t N>
 MOEGEN_DEVICE void store_tile(const FinishTokensN<P, T, Custom, N>& finish, const TensorArgs&,
                               const Shared<P, T>& shared, uint32_t, const float (&sum)[N / 2]) {
   const FloatStaging<T> staging = {reinterpret_cast<float*>(shared.staging(0))};
-  stage_floats(finish, staging, sum);
-  staging.sync();
-  if (finish.tile.unit * T::tile_columns < P::output_columns) {
-#pragma unroll 1
-    for (uint32_t token = warp_index() - kWarpgroupThreads / kWarpSize; token < finish.tile.rows;
-         token += FloatStaging<T>::kThreads / kWarpSize)
-      send_row<P, T>(finish.args, finish.tile, staging, token);
+  const Tile& tile = finish.tile;
+#pragma unroll
+  for (uint32_t first = 0; first < N; first += T::staging_rows) {
+    if (first >= tile.rows) break;
+    stage_floats(finish, staging, sum, first);
+    staging.sync();
+    send_quantised<P, T, FloatStaging<T>::kThreads / kWarpSize>(finish.args, tile, staging.base, tile.row + first,
+                                                                min_of<uint32_t>(tile.rows - first, T::staging_rows),
+                                                                warp_index() - kWarpgroupThreads / kWarpSize);
+    staging.sync();
   }
-  staging.sync();
 }
 
 }  // namespace moegen::grouped_matmul
@@ -3348,7 +3399,7 @@ MOEGEN_DEVICE void multiply_tiles(const TensorArgs& args, const Shared<P, T>& sh
 template <class P, class T>
 MOEGEN_DEVICE void load(const TensorArgs& args, const Shared<P, T>& shared, uint32_t rank) {
   if (warp_index() == 0) load_tiles<P, T>(args, shared, rank);
-  if constexpr (P::block_scales) {
+  if constexpr (P::block_scales || P::mx_scales) {
     if (warp_index() >= 1 && warp_index() <= T::scale_warps)
       bring_scales<P, T>(args.args, shared, rank, warp_index() - 1);
   }
@@ -3400,6 +3451,7 @@ struct Params {
   enum : bool { rowwise = false };  // config: /quantization/scheme
   enum : bool { tensor_scales = false };  // config: /quantization/scheme
   enum : bool { block_scales = true };  // config: /quantization/scheme
+  enum : bool { mx_scales = false };  // config: /quantization/scheme
   enum : bool { column_scales = false };  // default: /quantization/scale_layout
   enum : bool { promote = true };  // derived: every 128 of K have their own scales
   enum : bool { bias = false };  // default: /experts/bias
