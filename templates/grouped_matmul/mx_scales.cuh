@@ -47,21 +47,34 @@ struct MxScales {
   }
 };
 
-/// Codes of the four scales of slice `slice` in a row of them, the first in the low byte; 0 past the row's end.
+/// An unsigned number of `Bytes` bytes.
+template <uint32_t Bytes>
+struct Word {
+  using type = uint32_t;
+};
+template <>
+struct Word<2> {
+  using type = uint16_t;
+};
+template <>
+struct Word<1> {
+  using type = uint8_t;
+};
+
+/// Codes of the four scales of slice `slice` in a row of them, the first in the low byte; 0 past the row's end. In
+/// words that every row is a multiple of.
 template <class P>
 MOEGEN_DEVICE uint32_t mx_codes(const uint8_t* row, uint32_t slice) {
   constexpr uint32_t kScales = ceil_div<uint32_t>(P::depth, kMxDepth);
-  if constexpr (kScales % 4 == 0) {
-    return slice < P::depth_blocks ? reinterpret_cast<const uint32_t*>(row)[slice] : 0;
-  } else {
-    uint32_t codes = 0;
+  constexpr uint32_t kBytes = kScales % 4 == 0 ? 4 : kScales % 2 == 0 ? 2 : 1;
+  const auto* words = reinterpret_cast<const typename Word<kBytes>::type*>(row);
+  uint32_t codes = 0;
 #pragma unroll
-    for (uint32_t i = 0; i < kMxSteps; ++i) {
-      const uint32_t at = slice * kMxSteps + i;
-      if (at < kScales) codes |= static_cast<uint32_t>(row[at]) << 8 * i;
-    }
-    return codes;
+  for (uint32_t i = 0; i < kMxSteps; i += kBytes) {
+    const uint32_t at = slice * kMxSteps + i;
+    if (at < kScales) codes |= static_cast<uint32_t>(words[at / kBytes]) << 8 * i;
   }
+  return codes;
 }
 
 /// Where the codes of row `line` of a tile lie, which has rows of weights, then tokens; null: nowhere.

@@ -106,19 +106,6 @@ const std::vector<Edit>& pipeline_edits() {
        .wrong = "",
        .scheme = kBlocks,
        .finding = CpuFinding::race_shared},
-      {.name = "scales of mxfp8 are written where they are still read",
-       .file = "grouped_matmul/sum_mxfp8.cuh",
-       .right = "warp_sync();  // all lanes have read their scales",
-       .wrong = "",
-       .scheme = kMx,
-       .finding = CpuFinding::race_shared},
-      {.name = "portable scales are written where they are still read",
-       .file = "grouped_matmul/portable_mxfp8.cuh",
-       .right = "line.store(free, codes);",
-       .wrong = "line.store(shared + slice % T::stages * Layout::stage_bytes, codes);",
-       .scheme = kMx,
-       .finding = CpuFinding::race_shared,
-       .arch = "sm_89"},
   };
   return edits;
 }
@@ -153,6 +140,42 @@ const std::vector<Edit>& number_edits() {
        .right = "if (first + k < blocks) bring_stage(shared, ring, now, warp, k);",
        .wrong = "if (first + k < blocks) bring_stage(shared, ring, now, warp, k < 1 ? 0 : k - 1);",
        .scheme = kBlocks},
+      {.name = "columns past the last are stored, too",
+       .file = "grouped_matmul/store.cuh",
+       .right = "      if (column + mine >= P::output_columns) continue;\n",
+       .wrong = ""},
+      {.name = "a box for fewer rows than it has",
+       .file = "grouped_matmul/store_tokens_n.cuh",
+       .right = "rows == T::store_rows",
+       .wrong = "rows > 0",
+       .many_rows = true},
+      {.name = "a warp's box for fewer rows than it has",
+       .file = "grouped_matmul/store.cuh",
+       .right = "rows == kWarpRows;",
+       .wrong = "rows > 0;",
+       .scheme = kBlocks,
+       .many_rows = true},
+  };
+  return edits;
+}
+
+// ---- mxfp8 ----
+
+const std::vector<Edit>& mx_edits() {
+  static const std::vector<Edit> edits = {
+      {.name = "scales of mxfp8 are written where they are still read",
+       .file = "grouped_matmul/sum_mxfp8.cuh",
+       .right = "warp_sync();  // all lanes have read their scales",
+       .wrong = "",
+       .scheme = kMx,
+       .finding = CpuFinding::race_shared},
+      {.name = "portable scales are written where they are still read",
+       .file = "grouped_matmul/portable_mxfp8.cuh",
+       .right = "line.store(free, codes);",
+       .wrong = "line.store(shared + slice % T::stages * Layout::stage_bytes, codes);",
+       .scheme = kMx,
+       .finding = CpuFinding::race_shared,
+       .arch = "sm_89"},
       {.name = "the scales of another 32 of K",
        .file = "grouped_matmul/mx_scales.cuh",
        .right = "scales.of_tokens(step) + lane_index()",
@@ -173,21 +196,6 @@ const std::vector<Edit>& number_edits() {
        .right = "constexpr uint64_t kScales = ceil_div<uint32_t>(P::depth, kMxDepth);",
        .wrong = "constexpr uint64_t kScales = kMxSteps * P::depth_blocks;",
        .scheme = kMx},
-      {.name = "columns past the last are stored, too",
-       .file = "grouped_matmul/store.cuh",
-       .right = "      if (column + mine >= P::output_columns) continue;\n",
-       .wrong = ""},
-      {.name = "a box for fewer rows than it has",
-       .file = "grouped_matmul/store_tokens_n.cuh",
-       .right = "rows == T::store_rows",
-       .wrong = "rows > 0",
-       .many_rows = true},
-      {.name = "a warp's box for fewer rows than it has",
-       .file = "grouped_matmul/store.cuh",
-       .right = "rows == kWarpRows;",
-       .wrong = "rows > 0;",
-       .scheme = kBlocks,
-       .many_rows = true},
   };
   return edits;
 }
@@ -268,6 +276,7 @@ void check_edit(const Edit& edit) {
 TEST_CASE("every edit has its place in the templates") {
   for (const Edit& edit : pipeline_edits()) test::EditedTemplates{edit};
   for (const Edit& edit : number_edits()) test::EditedTemplates{edit};
+  for (const Edit& edit : mx_edits()) test::EditedTemplates{edit};
 }
 
 TEST_CASE("without an edit nothing is found" * doctest::skip()) {
@@ -291,4 +300,8 @@ TEST_CASE("every edit of the pipeline is caught" * doctest::skip()) {
 
 TEST_CASE("every edit of the numbers is caught" * doctest::skip()) {
   for (const Edit& edit : number_edits()) check_edit(edit);
+}
+
+TEST_CASE("every edit of mxfp8 is caught" * doctest::skip()) {
+  for (const Edit& edit : mx_edits()) check_edit(edit);
 }

@@ -162,6 +162,20 @@ TEST_CASE("the kernels of lesser archs, every case of the tables" * doctest::ski
   check_portable(shard_of_tables());
 }
 
+// A minute, most of it to compile: --no-skip.
+TEST_CASE("every case of the tables with mxfp8, also by the kernels of lesser archs" * doctest::skip()) {
+  std::vector<test::MatmulTest> tests;
+  for (const bool up : {true, false}) {
+    const test::MatmulTable table(up, {});
+    for (std::size_t i = 0; i < table.size(); ++i)
+      if (test::MatmulTest t = table.at(i); t.config->quantization.scheme == Scheme::mxfp8)
+        tests.push_back(std::move(t));
+  }
+  MESSAGE(tests.size() << " cases");
+  check_all(tests);
+  check_portable(std::move(tests));
+}
+
 TEST_CASE("the kernels of lesser archs, every forty-eighth case of the tables") {
   std::vector<test::MatmulTest> tests;
   for (const bool up : {true, false}) {

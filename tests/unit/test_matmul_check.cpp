@@ -25,16 +25,17 @@ using verify::GroupedMatmulProblem;
 void write_quantised(const MatmulSpec& spec, const std::vector<Bounded>& row, std::int64_t index,
                      const grouped_matmul::Args& args, std::int64_t stride) {
   const QuantizationConfig& q = spec.fields.quantization;
-  const auto groups = static_cast<std::int64_t>((row.size() + 127) / 128);
+  const std::size_t width = q.scheme == Scheme::mxfp8 ? 32 : 128;
+  const auto groups = static_cast<std::int64_t>((row.size() + width - 1) / width);
   for (std::int64_t group = 0; group < groups; ++group) {
-    const auto end = std::min(row.size(), static_cast<std::size_t>(group + 1) * 128);
+    const std::size_t begin = static_cast<std::size_t>(group) * width, end = std::min(row.size(), begin + width);
     double most = 0;
-    for (auto j = static_cast<std::size_t>(group) * 128; j < end; ++j)
+    for (std::size_t j = begin; j < end; ++j)
       if (std::isfinite(row[j].value)) most = std::max(most, std::abs(row[j].value));
     const double scale = reference::e4m3_scale(most, q.floor, q.scale);
     const std::int64_t at = q.scale_layout == ScaleLayout::column ? group * stride + index : index * groups + group;
     reference::store(q.scale, args.c_scales, static_cast<std::size_t>(at), scale);
-    for (auto j = static_cast<std::size_t>(group) * 128; j < end; ++j)
+    for (std::size_t j = begin; j < end; ++j)
       reference::store(Dtype::float8_e4m3fn, args.c, static_cast<std::size_t>(index) * row.size() + j,
                        reference::e4m3_value(row[j].value, scale));
   }

@@ -196,7 +196,10 @@ TEST_CASE("rows that fuse_quantize asks for are quantised where they are produce
   CHECK(refusal_of_up("block128", asked, R"(, "activation": {"kind": "relu2", "gated": false})", "sm_80") ==
         told("tiles without tensor copies do not hold a group of 128 columns", "sm_80"));
   CHECK(refusal_of_up("block128", asked, R"(, "activation": {"kind": "relu2", "gated": false})") == "");
-  for (const char* scheme : {"rowwise", "block128"}) {
+  for (const char* gate : {"", R"(, "activation": {"gate_layout": "interleaved"})"})
+    for (const char* arch : {"sm_90a", "sm_80"})
+      CHECK(refusal_of_up("mxfp8", R"("fuse_quantize": true, "gather_a": true)", gate, arch) == "");
+  for (const char* scheme : {"rowwise", "block128", "mxfp8"}) {
     CHECK(refusal_of_up(scheme, apart) == "");
     CHECK(refusal_of_up(scheme, "") == "");
   }

@@ -96,6 +96,7 @@ TilePlan completed(TilePlan tiles, const MatmulProblem& problem, const Arch& arc
   }
   std::erase_if(tiles.widths, [&](int width) { return width % tiles.token_step() != 0; });
   tiles.scale_warps = problem.mx_scales() ? 3 : problem.block_scales() ? (tiles.max_tokens > 128 ? 3 : 2) : 0;
+  if (problem.mx_scales()) tiles.scale_registers = 72;  // of tokens and of weights: with 56 up to 40 bytes of spills
   fit_staging(tiles, problem, arch);
   return tiles;
 }
@@ -298,7 +299,7 @@ int TilePlan::box_heights() const {
 int TilePlan::pool_registers() const { return std::min(168, 65536 / threads() / 8 * 8); }
 
 // Loaders of scales keep some on their way.
-int TilePlan::loader_registers() const { return scale_warps > 0 ? 56 : warpgroups == 3 ? 32 : 40; }
+int TilePlan::loader_registers() const { return scale_warps > 0 ? scale_registers : warpgroups == 3 ? 32 : 40; }
 
 // The pool is what the launch allocates; what asked for more would wait for ever.
 int TilePlan::multiplier_registers() const {
@@ -351,6 +352,8 @@ std::string illegal_because(const TilePlan& tiles, const MatmulProblem& problem,
     return fmt::format("about {} registers; {} are there", needed, tiles.multiplier_registers());
   if (problem.block_scales() && !tiles.tokens_on_m && tiles.weight_rows > 128 * problem.scales_per_token())
     return fmt::format("{} rows of b lie in several blocks of scales", tiles.weight_rows);
+  if (const int columns = tiles.tile_columns(problem); problem.fuse_quantize && columns != 64 && columns != 128)
+    return fmt::format("{} columns of c, which are quantised 64 or 128 at a time", columns);
   if (tiles.max_tokens % tiles.token_step() != 0)
     return fmt::format("{} tokens; a multiple of {}", tiles.max_tokens, tiles.token_step());
   return "";

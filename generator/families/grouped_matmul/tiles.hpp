@@ -27,8 +27,9 @@ struct TilePlan {
   int store_rows = 0;      ///< rows of c in a box of tensor stores; 0: no tensor stores
   int staging_panels = 0;  ///< of 128 bytes of each row, that a warpgroup stages at once for tensor stores; 0: all
   int scale_warps = 0;
-  int raster = 4;      ///< units of columns side by side
-  int even_tiles = 8;  ///< groups of up to so many tiles are split evenly
+  int scale_registers = 56;  ///< of a thread that loads, where some bring scales
+  int raster = 4;            ///< units of columns side by side
+  int even_tiles = 8;        ///< groups of up to so many tiles are split evenly
   bool tokens_on_m = false;
   int weights_once = 0;  ///< 1: weights leave L2 first
   int width_step = 32;   ///< of widths, from it on
