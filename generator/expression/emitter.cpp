@@ -17,11 +17,7 @@ std::string spell_literal(float value) {
 
 std::string_view spell_operator(Op op) {
   switch (op) {
-    case Op::add: return "+";
-    case Op::negate:
-    case Op::subtract: return "-";
-    case Op::multiply: return "*";
-    case Op::divide: return "/";
+    case Op::negate: return "-";
     case Op::less: return "<";
     case Op::less_equal: return "<=";
     case Op::greater: return ">";
@@ -32,6 +28,17 @@ std::string_view spell_operator(Op op) {
     case Op::logical_or: return "||";
     case Op::logical_not: return "!";
     default: return "";
+  }
+}
+
+// The function that rounds an arithmetic operation once. Operators would leave it to the compiler what it contracts to
+// an fma: not the same in every kernel, nor in all loops of one.
+std::string_view spell_rounded(Op op) {
+  switch (op) {
+    case Op::add: return "add";
+    case Op::subtract: return "subtract";
+    case Op::multiply: return "multiply";
+    default: return "divide";
   }
 }
 
@@ -47,12 +54,33 @@ class Emitter {
       case Op::choose: return fmt::format("({} ? {} : {})", child(node, 0), child(node, 1), child(node, 2));
       case Op::negate:
       case Op::logical_not: return fmt::format("({}{})", spell_operator(node.op), child(node, 0));
+      case Op::add:
+      case Op::subtract: return emit_sum(node);
+      case Op::multiply:
+      case Op::divide: return emit_rounded(node);
       default: return fmt::format("({} {} {})", child(node, 0), spell_operator(node.op), child(node, 1));
     }
   }
 
  private:
   std::string child(const Node& node, std::size_t index) const { return emit(tree_.nodes[node.children[index]]); }
+
+  std::string emit_rounded(const Node& node) const {
+    return fmt::format("moegen::math::{}({}, {})", spell_rounded(node.op), child(node, 0), child(node, 1));
+  }
+
+  // A product that is added to or subtracted from something becomes part of an fma, of two products the first.
+  std::string emit_sum(const Node& node) const {
+    const Node &left = tree_.nodes[node.children[0]], &right = tree_.nodes[node.children[1]];
+    const bool minus = node.op == Op::subtract;
+    if (left.op == Op::multiply)
+      return fmt::format("moegen::math::fma({}, {}, {}{})", child(left, 0), child(left, 1), minus ? "-" : "",
+                         emit(right));
+    if (right.op == Op::multiply)
+      return fmt::format("moegen::math::fma({}{}, {}, {})", minus ? "-" : "", child(right, 0), child(right, 1),
+                         emit(left));
+    return emit_rounded(node);
+  }
 
   std::string emit_call(const Node& node) const {
     std::string text = fmt::format("moegen::math::{}(", functions()[node.symbol].name);

@@ -55,6 +55,7 @@ enum EntryConstant {
   kMaxTokens,
   kWeightRows,
   kTileColumns,
+  kJoinedTiles,
   kCluster,
   kLeastRows,
   kBoxHeights,
@@ -86,7 +87,8 @@ void add_tile_numbers(PlanBuilder& plan, const TilePlan& tiles, const MatmulProb
   add("max_tokens", tiles.max_tokens, "rows of a in a tile");
   add("weight_rows", tiles.weight_rows, "rows of b in a tile");
   add("tile_columns", tiles.tile_columns(problem), "columns of c in a tile");
-  add("warpgroup_columns", tiles.warpgroup_columns(problem), "of those, columns of a warpgroup");
+  add("joined_tiles", tiles.joined_tiles(problem), "tiles that a block takes in turn and quantises together");
+  add("warpgroup_columns", tiles.warpgroup_columns(problem), "of those, columns that a warpgroup stages");
   add("warpgroups", tiles.warpgroups, "that multiply");
   add("stages", tiles.stages, "as many as fit in shared memory");
   add("cluster", tiles.cluster, "blocks that share their tokens");
@@ -262,6 +264,7 @@ LaunchConstants constants(const Plan& plan) {
     entry[kMaxTokens] = number("max_tokens");
     entry[kWeightRows] = number("weight_rows");
     entry[kTileColumns] = number("tile_columns");
+    entry[kJoinedTiles] = number("joined_tiles");
     entry[kCluster] = number("cluster");
     entry[kLeastRows] = number("least_rows");
     entry[kBoxHeights] = number("box_heights");
@@ -295,7 +298,7 @@ int choose_entry(const LaunchConstants& values, const Args& args) noexcept {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) noexcept { return (a + b - 1) / b; }
 
-/// An upper bound of the tiles that clusters take: each group may have one tile that is not full.
+/// An upper bound of the tiles that clusters take with an entry: each group may have one tile that is not full.
 std::int64_t cluster_tiles(const LaunchConstants& values, const std::int64_t* entry, const Args& args) noexcept {
   const std::int64_t units = ceil_div(values[kOutputColumns], entry[kTileColumns] * entry[kCluster]);
   return (args.num_rows / entry[kMaxTokens] + std::min(args.num_groups, args.num_rows)) * units;
@@ -307,7 +310,8 @@ Launch launch(const LaunchConstants& values, const LaunchDevice& device, const v
   const int chosen = choose_entry(values, args);
   const std::int64_t* entry = entry_constants(values, chosen);
   const std::int64_t clusters = device.num_sms / entry[kCluster];
-  const std::int64_t grid = std::min(clusters, cluster_tiles(values, entry, args)) * entry[kCluster];
+  const std::int64_t works = cluster_tiles(values, entry, args) / entry[kJoinedTiles];
+  const std::int64_t grid = std::min(clusters, works) * entry[kCluster];
   return {chosen, static_cast<std::uint32_t>(grid), static_cast<std::uint32_t>(entry[kCluster])};
 }
 
@@ -397,8 +401,9 @@ const char* check_sizes(const LaunchConstants& values, const Args& args) noexcep
   if (args.num_groups > kMostRows) return "num_groups is too large; allowed 0 .. 2^31 - 1";
   if (args.max_num_tokens_per_expert < -1) return "max_num_tokens_per_expert is below -1; a hint, -1 if unknown";
   if (args.num_active_experts < -1) return "num_active_experts is below -1; a hint, -1 if unknown";
-  if (cluster_tiles(values, entry_constants(values, 0), args) > kMostTiles)
-    return "num_rows and num_groups make more than 2^31 - 1 tiles; split the call";
+  for (int i = 0; i < values[kNumEntries]; ++i)
+    if (cluster_tiles(values, entry_constants(values, i), args) > kMostTiles)
+      return "num_rows and num_groups make more than 2^31 - 1 tiles; split the call";
   return nullptr;
 }
 

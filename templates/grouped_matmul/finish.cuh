@@ -5,6 +5,7 @@
 #pragma once
 
 #include "../core/convert.cuh"
+#include "../core/math.cuh"
 #include "pipeline.cuh"
 
 namespace moegen::grouped_matmul {
@@ -59,21 +60,10 @@ MOEGEN_DEVICE float token_scale(const Args& args, const Tile& tile, uint32_t tok
   return 1.0f;
 }
 
-/// a * b, rounded: no addition that follows makes it part of an fma, so that all plans have the same bits.
-MOEGEN_DEVICE float multiply_rounded(float a, float b) {
-#ifdef MOEGEN_TARGET_CPU
-  return a * b;
-#else
-  float product;
-  asm("mul.rn.f32 %0, %1, %2;" : "=f"(product) : "f"(a), "f"(b));
-  return product;
-#endif
-}
-
-/// Scales and bias of one sum.
+/// Scales and bias of one sum. Products are rounded by themselves, so that all plans have the same bits.
 template <class P>
 MOEGEN_DEVICE float scaled(float sum, float token, const ColumnTerms<P>& terms) {
-  if constexpr (P::rowwise || P::tensor_scales) sum = multiply_rounded(multiply_rounded(sum, token), terms.scale);
+  if constexpr (P::rowwise || P::tensor_scales) sum = math::multiply(math::multiply(sum, token), terms.scale);
   if constexpr (P::bias) sum += terms.bias;
   return sum;
 }

@@ -39,22 +39,51 @@ MOEGEN_DEVICE void pass_stages(const Shared<P, T>& shared, Ring<T>& ring, uint32
   }
 }
 
+/// The sum of one tile, 0 without an expert.
+template <class P, class T, uint32_t N>
+MOEGEN_DEVICE void sum_any(const Shared<P, T>& shared, Ring<T>& ring, int32_t expert, uint32_t warpgroup,
+                           float (&sum)[N / 2]) {
+  clear(sum);
+  if (expert >= 0)
+    sum_tile<P, T, N>(shared, ring, warpgroup, sum);
+  else
+    pass_stages(shared, ring, kEmptySlices<T>);
+}
+
+/// Multiplies and stores the 64 tokens of a tile that this warpgroup has, if any. What the epilogue must know of the
+/// tile waits in shared memory: two sums of 64 floats leave no register for it.
+template <class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void multiply_tokens_m(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring,
+                                     const Tile& tile, uint32_t warpgroup) {
+  using Finish = typename T::template Finish<P, T, Custom, N>;
+  if (warpgroup * kWarpgroupRows >= tile.rows)
+    return pass_stages(shared, ring, tile.expert < 0 ? kEmptySlices<T> : P::depth_blocks);
+  if (lane_index() == 0) shared.note() = tile;
+  const typename Finish::Ahead ahead(args.args, tile, warpgroup);
+  float sum[N / 2];
+  sum_any<P, T, N>(shared, ring, tile.expert, warpgroup, sum);
+  warp_sync();  // the note is there
+  store_tile(Finish(args.args, shared.note(), warpgroup, ahead), args, shared, warpgroup, sum);
+}
+
+/// Multiplies and stores a tile, N tokens wide.
+template <class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void multiply_tokens_n(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring,
+                                     const Tile& tile, uint32_t warpgroup) {
+  const typename T::template Finish<P, T, Custom, N> finish(args.args, tile, warpgroup);
+  float sum[N / 2];
+  sum_any<P, T, N>(shared, ring, tile.expert, warpgroup, sum);
+  store_tile(finish, args, shared, warpgroup, sum);
+}
+
 /// Multiplies and stores one tile, N tokens (or weights) wide.
 template <class P, class T, class Custom, uint32_t N>
 MOEGEN_DEVICE void multiply_tile(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
                                  uint32_t warpgroup) {
-  if constexpr (T::tokens_on_m) {
-    if (warpgroup * kWarpgroupRows >= tile.rows)
-      return pass_stages(shared, ring, tile.expert < 0 ? kEmptySlices<T> : P::depth_blocks);
-  }
-  const typename T::template Finish<P, T, Custom, N> finish(args.args, tile, warpgroup);
-  float sum[N / 2];
-  clear(sum);
-  if (tile.expert >= 0)
-    sum_tile<P, T, N>(shared, ring, warpgroup, sum);
+  if constexpr (T::tokens_on_m)
+    multiply_tokens_m<P, T, Custom, N>(args, shared, ring, tile, warpgroup);
   else
-    pass_stages(shared, ring, kEmptySlices<T>);
-  store_tile(finish, args, shared, warpgroup, sum);
+    multiply_tokens_n<P, T, Custom, N>(args, shared, ring, tile, warpgroup);
   warp_sync();
   keep_apart<N>();
 }

@@ -8,6 +8,7 @@
 //            scales of weights a scale for each token, then those of the weights; mxfp8: MxScales of mx_scales.cuh
 //   tiles'   [stages] Tile, valid in the stage with which a tile begins
 //   full, empty [stages] barriers
+//   notes    [multiplying warps] with tokens on M: the warp's Tile, until its sum is done
 //
 // full[s]:  1 arrival of the loading thread with the bytes of its copies, 1 of each warp that brings scales.
 // empty[s]: 1 arrival of each multiplying warp of every block of the cluster.
@@ -54,7 +55,8 @@ struct Layout {
     infos = scales + T::stages * scale_bytes,
     full = infos + T::stages * sizeof(Tile),
     empty = full + T::stages * 8,
-    total = empty + T::stages * 8,
+    notes = empty + T::stages * 8,
+    total = notes + (T::tokens_on_m ? T::warpgroups * kWarpgroupThreads / kWarpSize * sizeof(Tile) : 0),
   };
 };
 
@@ -73,6 +75,10 @@ struct Shared {
     return reinterpret_cast<float*>(base + L::scales + stage * L::scale_bytes);
   }
   MOEGEN_DEVICE Tile& tile(uint32_t stage) const { return reinterpret_cast<Tile*>(base + L::infos)[stage]; }
+  /// This multiplying warp's.
+  MOEGEN_DEVICE Tile& note() const {
+    return reinterpret_cast<Tile*>(base + L::notes)[warp_index() - kWarpgroupThreads / kWarpSize];
+  }
   MOEGEN_DEVICE uint64_t* full(uint32_t stage) const { return reinterpret_cast<uint64_t*>(base + L::full) + stage; }
   MOEGEN_DEVICE uint64_t* empty(uint32_t stage) const { return reinterpret_cast<uint64_t*>(base + L::empty) + stage; }
 };

@@ -41,7 +41,7 @@ MOEGEN_DEVICE void add_scaled_slice(const Args& args, const Tile& tile, uint32_t
 #pragma unroll
       for (uint32_t half = 0; half < 2; ++half) {
         const uint32_t i = 4 * j + 2 * half + k;
-        sum[i] = math::fma(multiply_rounded(token, weight[half]), part[i], sum[i]);
+        sum[i] = math::fma(math::multiply(token, weight[half]), part[i], sum[i]);
       }
     }
 }

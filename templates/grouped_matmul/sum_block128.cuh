@@ -95,7 +95,10 @@ MOEGEN_DEVICE void sum_tile(const Shared<P, T>& shared, Ring<T>& ring, uint32_t 
   StageScales<P, T> scales;
   const auto multiply = [&](uint32_t stage) {
     multiply_part<P, T, kColumns>(first, stage, part, [&] {
-      if constexpr (T::tokens_on_m) scales.load(shared.scales(stage), warpgroup);
+      if constexpr (T::tokens_on_m) {
+        scales.load(shared.scales(stage), warpgroup);
+        warp_sync();  // all lanes have read theirs before one gives the stage back
+      }
     });
     if constexpr (T::tokens_on_m) {
       if constexpr (kColumns < N) {

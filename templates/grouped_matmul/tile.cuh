@@ -3,7 +3,7 @@
 //
 // Order of tiles: the groups in turn; in a group slabs of `raster` units of columns; in a slab the tiles of tokens; for
 // each the units of the slab. A unit is what one cluster multiplies at once, so its blocks share their tokens. Clusters
-// take the tiles of that order in turn. Empty groups have no tile.
+// take the tiles of that order in turn, `joined_tiles` neighbours at a time. Empty groups have no tile.
 //
 // A warp walks together: each lane knows the last token tile of `groups_per_lane` neighbouring groups, so that a ballot
 // finds the lane, and a second one the group, however many groups there are.
@@ -50,7 +50,7 @@ class TileWalk {
   MOEGEN_DEVICE TileWalk(const Args& args, uint32_t rank)
       : args_(args),
         rank_(rank),
-        next_(block_index() / T::cluster),
+        next_(block_index() / T::cluster * T::joined_tiles),
         num_groups_(static_cast<uint32_t>(args.num_groups)) {
     load_window();
   }
@@ -64,7 +64,8 @@ class TileWalk {
       load_window();
     }
     find(next_ - before_, tile);
-    next_ += num_blocks() / T::cluster;
+    const bool last_joined = next_ % T::joined_tiles == T::joined_tiles - 1;
+    next_ += last_joined ? (num_blocks() / T::cluster - 1) * T::joined_tiles + 1 : 1;
     return true;
   }
 
@@ -73,6 +74,9 @@ class TileWalk {
     kWindow = kWarpSize * P::groups_per_lane,
     kUnits = ceil_div<uint32_t>(P::output_columns, T::tile_columns* T::cluster),
   };
+  static_assert(T::joined_tiles == 1 ||
+                    (T::cluster == 1 && kUnits % T::joined_tiles == 0 && T::raster % T::joined_tiles == 0),
+                "joined tiles are neighbours in the order of tiles");
 
   MOEGEN_DEVICE uint32_t last(uint32_t lane) const { return shuffle(lane_tiles_, lane); }
 
@@ -91,7 +95,7 @@ class TileWalk {
 
   MOEGEN_DEVICE void load_window() {
     uint32_t tiles = 0;
-#pragma unroll
+#pragma unroll 1  // all groups at once take registers that loaders of scales need
     for (uint32_t i = 0; i < P::groups_per_lane; ++i)
       tiles += count_tiles<T>(group(first_ + lane_index() * P::groups_per_lane + i).rows);
     lane_tiles_ = scan(tiles);

@@ -213,6 +213,28 @@ TEST_CASE("threads of many blocks meet at the same words") {
   }
 }
 
+// ---- what is contracted
+
+TEST_CASE("the sums and products of math are rounded by themselves") {
+  constexpr std::string_view kBody = R"(
+  if (thread_index() != 0) return;
+  const float zero = static_cast<float>(out[7]);
+  const float a = 1.000244140625f + zero, c = 1.00048828125f + zero;  // 1 + 2^-12; a * a is c + 2^-24
+  out[0] = float_bits(math::add(a * a, -c));
+  out[1] = float_bits(math::add(-c, a * a));
+  out[2] = float_bits(math::subtract(a * a, c));
+  out[3] = float_bits(math::multiply(a, a) - c);
+  out[4] = float_bits(math::add(math::multiply(a, a), -c));
+  out[5] = float_bits(math::fma(a, a, -c));
+  out[6] = float_bits(a * a - c);)";
+  constexpr std::uint32_t kRest = 0x33800000;  // 2^-24
+  CoreKernel kernel(kBody);
+  REQUIRE(kernel.run({.grid = 1, .block = 32}) == "");
+  for (std::size_t i = 0; i < 5; ++i) CHECK(kernel.word(i) == 0);
+  CHECK(kernel.word(5) == kRest);
+  CHECK(kernel.word(6) == kRest);  // what the others would be
+}
+
 // ---- what atomics order
 
 namespace {

@@ -13,6 +13,7 @@
 #include "support/cpu_text.hpp"
 #include "support/device_sums.hpp"
 #include "support/grouped_matmul_table.hpp"
+#include "support/matmul_candidates.hpp"
 #include "support/matmul_claims.hpp"
 #include "support/matmul_prepare.hpp"
 #include "support/matmul_spec.hpp"
@@ -39,7 +40,8 @@ const test::MatmulTable& table(bool up) {
 
 // Small tiles: a few rows then make many of them, and the kernel has few loops to compile.
 constexpr const char* kSmallTiles =
-    R"("narrow_max_tokens": [16], "wide_max_tokens": [64], "wide_width_step": [64], "tall_warpgroups": [2])";
+    R"("narrow_max_tokens": [16], "wide_max_tokens": [64], "wide_width_step": [64], "tall_warpgroups": [2],
+       "tall_least_rows": [41])";
 
 // Kernels that together have most of what the tables have: first the three that CI runs.
 std::vector<test::MatmulOptions> samples(bool all) {
@@ -137,6 +139,14 @@ void check_every_pattern(const char* arch, bool all) {
       }
 }
 
+// Rows enough for the tiles of large groups; alone each of them is in another kind of tile.
+test::MatmulTest many_rows(test::MatmulTest t) {
+  t.matmul_case.label = "many rows";
+  t.matmul_case.counts = {100, 0, 60};
+  t.matmul_case.ids = {7, 1, 2};
+  return t;
+}
+
 void check_claims(const char* arch, bool all) {
   for (const test::MatmulTest& t : prepared(arch, verify::GroupPattern::ragged, 70, all)) {
     CAPTURE(t.config.to_json());
@@ -145,6 +155,7 @@ void check_claims(const char* arch, bool all) {
     for (auto spoil : {verify::MatmulSpoil::weights, verify::MatmulSpoil::scales})
       CHECK(test::nan_stays_inside(kernel, t, spoil, run) == "");
     CHECK(test::rows_do_not_depend(kernel, t, {0, 13, 14, 69}, run) == "");
+    CHECK(test::rows_do_not_depend(kernel, many_rows(t), {0, 99, 129, 159}, run) == "");
   }
 }
 
@@ -194,6 +205,20 @@ TEST_CASE("the same of more kernels and on lesser archs" * doctest::skip()) {
   for (const char* arch : kArchs) {
     check_every_pattern(arch, true);
     check_claims(arch, true);
+  }
+}
+
+// Minutes, nearly all of them to compile: --no-skip.
+TEST_CASE("all candidates of a plan give the same bits" * doctest::skip()) {
+  Engine& engine = engine_of(kArchs[0]);
+  for (const test::MatmulCandidates& problem : test::matmul_candidates()) {
+    test::MatmulCandidates small = problem;
+    const bool up = small.options.up;
+    (up ? small.options.hidden : small.options.intermediate) = 192;
+    (up ? small.options.intermediate : small.options.hidden) = 256;
+    const std::vector<test::MatmulTest> tests = test::tests_of(small, {70, 0, 33, 1, 8});
+    REQUIRE(test::prepare(engine, find_arch(kArchs[0]), tests).size() == tests.size());
+    CHECK(test::differing_candidate(engine, tests) == "");
   }
 }
 

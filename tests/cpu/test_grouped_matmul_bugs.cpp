@@ -29,9 +29,10 @@ struct Edit {
   std::optional<CpuFinding> finding = {};
   bool many_rows = false;  ///< in each group: the tiles that store whole boxes of rows
   const char* arch = "sm_90a";
+  bool quantised = false;  ///< the up projection with gate and up, whose rows are quantised, of many rows
 };
 
-constexpr std::size_t kBf16 = 0, kRowwise = 5, kBlocks = 9, kMx = 14, kManyRows = 100;
+constexpr std::size_t kBf16 = 0, kRowwise = 5, kBlocks = 9, kMx = 14, kManyRows = 100, kQuantised = 200;
 
 // ---- the pipeline ----
 
@@ -106,6 +107,27 @@ const std::vector<Edit>& pipeline_edits() {
        .wrong = "",
        .scheme = kBlocks,
        .finding = CpuFinding::race_shared},
+      {.name = "a stage is given back while lanes read its scales",
+       .file = "grouped_matmul/sum_block128.cuh",
+       .right = "        warp_sync();  // all lanes have read theirs before one gives the stage back\n",
+       .wrong = "",
+       .scheme = kBlocks,
+       .finding = CpuFinding::race_shared,
+       .quantised = true},
+      {.name = "codes are staged where another lane's values are",
+       .file = "grouped_matmul/quantize_tokens_m.cuh",
+       .right = "    warp_sync();  // codes lie where another lane's values were\n",
+       .wrong = "",
+       .scheme = kBlocks,
+       .finding = CpuFinding::race_shared,
+       .quantised = true},
+      {.name = "values are parked where a box is still read",
+       .file = "grouped_matmul/quantize_tokens_m.cuh",
+       .right = "  wait_for_boxes<T, 0>(lane_index() == 0);\n",
+       .wrong = "",
+       .scheme = kBlocks,
+       .finding = CpuFinding::race_shared,
+       .quantised = true},
   };
   return edits;
 }
@@ -155,6 +177,24 @@ const std::vector<Edit>& number_edits() {
        .wrong = "rows > 0;",
        .scheme = kBlocks,
        .many_rows = true},
+      {.name = "a token's values with those of another",
+       .file = "grouped_matmul/quantize_tokens_m.cuh",
+       .right = "parking.get(half, value);",
+       .wrong = "parking.get(half ^ 1, value);",
+       .scheme = kBlocks,
+       .quantised = true},
+      {.name = "half a group and the half of another",
+       .file = "grouped_matmul/tile.cuh",
+       .right = "(num_blocks() / T::cluster - 1) * T::joined_tiles + 1",
+       .wrong = "num_blocks() / T::cluster",
+       .scheme = kBlocks,
+       .quantised = true},
+      {.name = "the scale of another group",
+       .file = "grouped_matmul/quantize_tokens_m.cuh",
+       .right = "group = finish.tile.unit / T::joined_tiles;",
+       .wrong = "group = finish.tile.unit / T::joined_tiles ^ 1;",
+       .scheme = kBlocks,
+       .quantised = true},
   };
   return edits;
 }
@@ -222,10 +262,19 @@ Engine make_engine(const std::filesystem::path& directory, const char* arch) {
   return Engine(options);
 }
 
-test::MatmulTest case_of(std::size_t scheme, bool many_rows) {
+test::MatmulTest case_of(std::size_t scheme, bool many_rows, bool quantised) {
   test::MatmulShape shape = {"seeded", 9, 272, 1104, {33, 0, 3, 1, 40, 8}, {8, 3, -1, 5, 0, 1}};
-  if (many_rows) shape = {"seeded", 9, 528, 272, {233, 197}, {8, 5}};
-  return test::shape_test(shape, test::kMatmulSchemes[scheme], "bfloat16");
+  if (many_rows || quantised) shape = {"seeded", 9, 528, 272, {233, 197}, {8, 5}};
+  test::MatmulTest t = test::shape_test(shape, test::kMatmulSchemes[scheme], "bfloat16");
+  if (!quantised) return t;
+  t.config = test::matmul_config({.scheme = scheme,
+                                  .hidden = 528,
+                                  .intermediate = 256,
+                                  .fusion = test::kQuantisedMatmul,
+                                  .bias = true,
+                                  .space = R"("tall_least_rows": [1])"});
+  t.kernel = "grouped_matmul.up";
+  return t;
 }
 
 /// What goes wrong with `kernel` under `schedule`: findings, or the comparison's sentence.
@@ -258,7 +307,7 @@ std::string describe(const Outcome& outcome) {
 
 void check_edit(const Edit& edit) {
   const test::EditedTemplates edited(edit);
-  const test::MatmulTest t = case_of(edit.scheme, edit.many_rows);
+  const test::MatmulTest t = case_of(edit.scheme, edit.many_rows, edit.quantised);
   Engine engine = make_engine(edited.path(), edit.arch);
   const Kernel kernel = engine.get(t.config, t.kernel);
   verify::GroupedMatmulProblem problem(Target::cpu, verify::matmul_spec(kernel, t.config), t.matmul_case);
@@ -280,8 +329,10 @@ TEST_CASE("every edit has its place in the templates") {
 }
 
 TEST_CASE("without an edit nothing is found" * doctest::skip()) {
-  for (const std::size_t scheme : {kBf16, kRowwise, kBlocks, kMx, kBf16 + kManyRows, kBlocks + kManyRows}) {
-    const test::MatmulTest t = case_of(scheme % kManyRows, scheme >= kManyRows);
+  for (const std::size_t scheme :
+       {kBf16, kRowwise, kBlocks, kMx, kBf16 + kManyRows, kBlocks + kManyRows, kBlocks + kQuantised}) {
+    const bool quantised = scheme >= kQuantised;
+    const test::MatmulTest t = case_of(scheme % kManyRows, scheme >= kManyRows, quantised);
     Engine engine = make_engine(test::templates(), "sm_90a");
     const Kernel kernel = engine.get(t.config, t.kernel);
     verify::GroupedMatmulProblem problem(Target::cpu, verify::matmul_spec(kernel, t.config), t.matmul_case);

@@ -21,6 +21,7 @@
 #include "support/device_sums.hpp"
 #include "support/gpu_text.hpp"
 #include "support/grouped_matmul_table.hpp"
+#include "support/matmul_candidates.hpp"
 #include "support/matmul_claims.hpp"
 #include "support/matmul_prepare.hpp"
 #include "support/shard.hpp"
@@ -133,14 +134,26 @@ std::vector<test::MatmulTest> shard_of_tables() {
 
 void run_on(const Kernel& kernel, verify::GroupedMatmulProblem& problem) { problem.run(kernel); }
 
-// Both regimes of a plan: few rows an expert, and tiles full of them.
+// Both regimes of a plan: few rows an expert, and tiles full of them; with a user expression, and quantised.
 std::vector<test::MatmulTest> claims() {
+  const std::vector<test::MatmulOptions> fused = {
+      {.up = false, .scheme = 0, .output = 2, .hidden = 1088, .intermediate = 304, .bias = true, .expression = 1},
+      {.up = false, .scheme = 9, .output = 2, .hidden = 1088, .intermediate = 304, .bias = true, .expression = 1},
+      {.up = true, .scheme = 9, .hidden = 304, .intermediate = 640, .fusion = test::kQuantisedMatmul, .expression = 2},
+  };
   std::vector<test::MatmulTest> tests;
-  for (std::size_t scheme : {0u, 2u, 5u, 6u, 9u, 11u, 14u})
-    for (const auto& counts :
-         {std::vector<std::int64_t>{3, 0, 17, 1, 8}, std::vector<std::int64_t>{300, 0, 131, 1, 640}})
-      tests.push_back(test::shape_test({"claims", 9, 1088, 1200, counts, {8, 1, 5, 2, 0}}, test::kMatmulSchemes[scheme],
-                                       "float32"));
+  for (const auto& counts :
+       {std::vector<std::int64_t>{3, 0, 17, 1, 8}, std::vector<std::int64_t>{300, 0, 131, 1, 640}}) {
+    const test::MatmulShape shape = {"claims", 9, 1088, 1200, counts, {8, 1, 5, 2, 0}};
+    for (std::size_t scheme : {0u, 2u, 5u, 6u, 9u, 11u, 14u})
+      tests.push_back(test::shape_test(shape, test::kMatmulSchemes[scheme], "float32"));
+    for (const test::MatmulOptions& options : fused) {
+      test::MatmulTest next = tests.back();
+      next.config = test::matmul_config(options);
+      next.kernel = options.kernel();
+      tests.push_back(std::move(next));
+    }
+  }
   return tests;
 }
 
@@ -227,6 +240,19 @@ TEST_CASE("a row has the same bits alone as in company") {
     CHECK(test::rows_do_not_depend(kernel, t, {0, 2, 3, rows / 2, rows - 2, rows - 1},
                                    [&](auto& problem) { run_on(kernel, problem); }) == "");
   }
+}
+
+TEST_CASE("all candidates of a plan give the same bits") {
+  test::require_device();
+  const cuda::PrimaryContext context;
+  if (cuda::device_info(0).major != 9) test::skip("only compute capability 9.0 has candidates");
+  Engine engine = test::memory_engine();
+  std::vector<std::vector<test::MatmulTest>> problems;
+  std::vector<test::MatmulTest> all;
+  for (const test::MatmulCandidates& problem : test::matmul_candidates())
+    append(all, problems.emplace_back(test::tests_of(problem, {300, 0, 131, 1, 640, 64, 63, 193})));
+  REQUIRE(test::prepare(engine, device_arch(), all).size() == all.size());
+  for (const std::vector<test::MatmulTest>& tests : problems) CHECK(test::differing_candidate(engine, tests) == "");
 }
 
 namespace {

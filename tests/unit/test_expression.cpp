@@ -52,19 +52,27 @@ std::string repeated(std::string_view unit, int count) {
 
 }  // namespace
 
-TEST_CASE("operators bind as in C and every operation is emitted in parentheses") {
-  CHECK(emitted("x + y * bias") == "(in_x + (in_y * in_bias))");
-  CHECK(emitted("(x + y) * bias") == "((in_x + in_y) * in_bias)");
-  CHECK(emitted("x - y - bias") == "((in_x - in_y) - in_bias)");
-  CHECK(emitted("x / y / bias") == "((in_x / in_y) / in_bias)");
-  CHECK(emitted("-x * -y") == "((-in_x) * (-in_y))");
+/// `text` without the functions' namespace.
+std::string emitted_short(std::string_view text) {
+  constexpr std::string_view kNamespace = "moegen::math::";
+  std::string out = emitted(text);
+  for (std::size_t at; (at = out.find(kNamespace)) != std::string::npos;) out.erase(at, kNamespace.size());
+  return out;
+}
+
+TEST_CASE("operators bind as in C, and every operation is rounded by itself") {
+  CHECK(emitted("(x + y) * bias") == "moegen::math::multiply(moegen::math::add(in_x, in_y), in_bias)");
+  CHECK(emitted_short("x - y - bias") == "subtract(subtract(in_x, in_y), in_bias)");
+  CHECK(emitted_short("x / y / bias") == "divide(divide(in_x, in_y), in_bias)");
+  CHECK(emitted_short("-x * -y") == "multiply((-in_x), (-in_y))");
+  CHECK(emitted_short("x * y * bias") == "multiply(multiply(in_x, in_y), in_bias)");
   CHECK(emitted("--x") == "(-(-in_x))");
   CHECK(emitted("x < 0 || y < 0 && !(x == y) ? 1 : 2") ==
         "(((in_x < 0.0f) || ((in_y < 0.0f) && (!(in_x == in_y)))) ? 1.0f : 2.0f)");
   CHECK(emitted("x > 0 ? y : x >= 1 ? 2 : bias") == "((in_x > 0.0f) ? in_y : ((in_x >= 1.0f) ? 2.0f : in_bias))");
   CHECK(emitted("x != 0 ? y <= 1 ? 3 : 4 : 5") == "((in_x != 0.0f) ? ((in_y <= 1.0f) ? 3.0f : 4.0f) : 5.0f)");
   CHECK(emitted("clamp(x, -1, max(y, 1))") == "moegen::math::clamp(in_x, (-1.0f), moegen::math::max(in_y, 1.0f))");
-  CHECK(emitted(" x\n+\ty ") == "(in_x + in_y)");
+  CHECK(emitted_short(" x\n+\ty ") == "add(in_x, in_y)");
 }
 
 TEST_CASE("a literal is the nearest float32, spelt so that it reads back exactly") {
@@ -209,6 +217,18 @@ TEST_CASE("length and depth have stated limits") {
   CHECK(refusal_of(repeated("x>0?x:", 600)).fact == "the expression nests too deeply; at most 128 levels are allowed");
   CHECK(refusal_of(repeated(" ", 4097)).fact == "the expression has 4097 characters; at most 4096 are allowed");
   CHECK(refusal_of(repeated("x", 1000000)).position == 4096);
+}
+
+TEST_CASE("a product in a sum is part of an fma, of two products the first") {
+  CHECK(emitted("x + y * bias") == "moegen::math::fma(in_y, in_bias, in_x)");
+  CHECK(emitted_short("x * y + bias") == "fma(in_x, in_y, in_bias)");
+  CHECK(emitted_short("x * y - bias") == "fma(in_x, in_y, -in_bias)");
+  CHECK(emitted_short("x - y * bias") == "fma(-in_y, in_bias, in_x)");
+  CHECK(emitted_short("x * y - -bias") == "fma(in_x, in_y, -(-in_bias))");
+  CHECK(emitted_short("x * 2 - -1 * y") == "fma(in_x, 2.0f, -multiply((-1.0f), in_y))");
+  CHECK(emitted_short("x * y + y * bias") == "fma(in_x, in_y, multiply(in_y, in_bias))");
+  CHECK(emitted_short("x + y * bias + 1 - x / y") == "subtract(add(fma(in_y, in_bias, in_x), 1.0f), divide(in_x, in_y))");
+  CHECK(emitted_short("-(x * y) + bias") == "add((-multiply(in_x, in_y)), in_bias)");
 }
 
 TEST_CASE("emitted text nests less deeply than compilers allow") {

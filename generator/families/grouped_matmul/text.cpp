@@ -57,7 +57,7 @@ std::string spell_function(std::string_view name, const std::vector<int>& values
 constexpr std::string_view kNumbers[] = {
     "max_tokens", "weight_rows", "tile_columns", "warpgroup_columns", "warpgroups", "stages",
     "cluster",    "scale_warps", "staging_rows", "staging_bytes",     "raster",     "even_tiles",
-    "token_step", "box_heights", "num_widths",   "shared_bytes",      "threads"};
+    "token_step", "box_heights", "num_widths",   "shared_bytes",      "threads",    "joined_tiles"};
 constexpr std::string_view kHopperNumbers[] = {"loader_registers", "multiplier_registers", "store_rows",
                                                "staging_panels",   "part_columns",         "scale_chunks",
                                                "scale_floats"};

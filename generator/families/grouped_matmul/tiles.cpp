@@ -13,6 +13,7 @@ namespace moegen::grouped_matmul {
 namespace {
 
 constexpr std::int64_t kSliceBytes = 128;
+constexpr std::int64_t kNoteBytes = 4 * 16;  // a Tile for each warp of a warpgroup
 constexpr int kMostStages = 12;  // 11 of 18 KiB already cover the latency of HBM at its full speed (prototype, decode)
 
 // Products of mxfp8 that are on their way at once: kMxAhead of sum_mxfp8.cuh.
@@ -31,10 +32,15 @@ std::int64_t stage_bytes(const TilePlan& tiles, const MatmulProblem& problem) {
   return (tiles.weight_rows + tiles.max_tokens) * kSliceBytes + tiles.scale_bytes(problem) + kTileAndBarriers;
 }
 
+// A multiplying warpgroup's staging, and with tokens on M its warps' notes of their tile.
+std::int64_t warpgroup_bytes(const TilePlan& tiles, const MatmulProblem& problem) {
+  return tiles.staging_bytes(problem) + (tiles.tokens_on_m ? kNoteBytes : 0);
+}
+
 // As many stages as fit beside the staging; for promoted sums, whose loop is then unrolled, one that divides the
 // slices.
 int fitting_stages(const TilePlan& tiles, const MatmulProblem& problem, const Arch& arch) {
-  const std::int64_t staging = tiles.warpgroups * tiles.staging_bytes(problem);
+  const std::int64_t staging = tiles.warpgroups * warpgroup_bytes(tiles, problem);
   const int most = static_cast<int>(
       std::min<std::int64_t>(kMostStages, (arch.max_shared_bytes - staging) / stage_bytes(tiles, problem)));
   if (!tiles.tokens_on_m) return most;
@@ -140,13 +146,12 @@ std::vector<Parameter> wide_parameters() {
           {"weights_once", &TilePlan::weights_once, {0}}};
 }
 
-// Gate and up take 256 rows of b, and the registers of two warpgroups, where 128 columns of c are quantised together;
-// and where the loaders would spill beside two scales a token: their walk through more than 32 groups, or column
-// scales.
+// Three warpgroups, unless biases of 32 bits for gate and up would spill beside the sums: then 256 rows of b, and the
+// registers of two warpgroups.
 std::vector<Parameter> tall_parameters(const MatmulProblem& problem) {
-  const bool pairs = problem.gated && (problem.fuse_quantize || problem.num_experts > 32 || problem.column_scales);
-  return {{"warpgroups", &TilePlan::warpgroups, {pairs ? 2 : 3}},
-          {"weight_rows", &TilePlan::weight_rows, {pairs ? 256 : 128}},
+  const bool two = problem.gated && problem.bias && bits(problem.bias_dtype) == 32;
+  return {{"warpgroups", &TilePlan::warpgroups, {two ? 2 : 3}},
+          {"weight_rows", &TilePlan::weight_rows, {two ? 256 : 128}},
           {"stages", &TilePlan::stages, {0}},
           {"staging_panels", &TilePlan::staging_panels, {0}},
           {"cluster", &TilePlan::cluster, {1}},
@@ -168,10 +173,25 @@ void fix(std::vector<Parameter>& parameters, std::string_view name, std::int64_t
     if (parameter.name == name) parameter.values = {value};
 }
 
-// A tile holds a group of 128 columns of c: as many rows of b, twice that with gate and up.
+// Two warpgroups, whose registers hold sums of more rows of b, for groups of a few tiles.
+Kind mid_kind(const MatmulProblem& problem, std::int64_t least_rows, std::int64_t weight_rows) {
+  Kind kind = {"mid", least_rows, true, tall_parameters(problem)};
+  fix(kind.parameters, "warpgroups", 2);
+  fix(kind.parameters, "weight_rows", weight_rows);
+  fix(kind.parameters, "most_rows", 767);
+  return kind;
+}
+
+// A tile, or two that are joined, holds a group of 128 columns of c: as many rows of b, twice that with gate and up.
+// Joined tiles of large groups take 3.6 % more than the plain matmul where tiles of 256 rows of b take 8.6 (8, 33712,
+// 4096, 7168); but blocks then share the work in larger parts, 12 % more instead of 10 with 250 rows a group, 8
+// instead of 5 with 508. Eight tiles side by side: 1760 us against 1786 with four.
 std::vector<Kind> quantizing_kinds(const MatmulProblem& problem) {
-  std::vector<Kind> kinds = {{"narrow", 0, false, narrow_parameters()}, {"tall", 41, true, tall_parameters(problem)}};
+  std::vector<Kind> kinds = {{"narrow", 0, false, narrow_parameters()}};
   fix(kinds[0].parameters, "warpgroups", problem.gated ? 4 : 2);  // 64 rows of b each
+  if (problem.gated) kinds.push_back(mid_kind(problem, 41, 256));
+  kinds.push_back({"tall", problem.gated ? 768 : 41, true, tall_parameters(problem)});
+  if (problem.gated) fix(kinds.back().parameters, "raster", 8);
   return kinds;
 }
 
@@ -190,21 +210,11 @@ bool fits_192(std::int64_t columns) {
 // column, and loops are unrolled. Beside DeepGEMM, rows a group on average in brackets, tokens on N and on M: 0.70 and
 // 0.98 (1055), 0.83 and 1.06 (259), 1.00 and 1.13 (130), 1.05 and 1.08 (64). Groups of a few tiles waste less with
 // tiles of 128 tokens: 1.03 against 0.96 (508), where 192 rows of b go into the columns. Large groups are 4 % slower
-// with them.
-// A user expression is contracted to fma otherwise in tiles with tokens on M, so that few rows keep tokens on N there:
-// a row alone and in company of some has the same bits.
+// with them. With gate and up 256 rows: 1807 us against 1849 (508), but 619 against 569 (249), 1780 against 1722 (4214).
 std::vector<Kind> block_kinds(const MatmulProblem& problem) {
   std::vector<Kind> kinds = {{"narrow", 0, false, narrow_parameters()}, {"tall", 41, true, tall_parameters(problem)}};
-  if (problem.epilogue) {
-    kinds.back().least_rows = 192;
-    kinds.insert(kinds.begin() + 1, {"wide", 41, false, wide_parameters()});
-    return kinds;
-  }
-  if (problem.gated || !fits_192(problem.output_columns)) return kinds;
-  kinds.push_back({"mid", 320, true, tall_parameters(problem)});
-  fix(kinds.back().parameters, "warpgroups", 2);
-  fix(kinds.back().parameters, "weight_rows", 192);
-  fix(kinds.back().parameters, "most_rows", 767);
+  if (problem.gated) kinds.push_back(mid_kind(problem, 320, 256));
+  if (!problem.gated && fits_192(problem.output_columns)) kinds.push_back(mid_kind(problem, 320, 192));
   return kinds;
 }
 
@@ -307,6 +317,11 @@ int TilePlan::multiplier_registers() const {
   return std::min(232, left / (128 * warpgroups) / 8 * 8);
 }
 
+// A group of 128 columns takes 256 rows of b with gate and up, which would leave registers for two warpgroups only.
+int TilePlan::joined_tiles(const MatmulProblem& problem) const {
+  return problem.fuse_quantize && tokens_on_m && tile_columns(problem) == 64 ? 2 : 1;
+}
+
 // Gate's columns and up's as far apart as half a block begin in the middle of one.
 int TilePlan::scale_chunks(const MatmulProblem& problem) const {
   if (!tokens_on_m || !problem.block_scales()) return 1;
@@ -333,12 +348,14 @@ std::int64_t TilePlan::staging_bytes(const MatmulProblem& problem) const {
   if (problem.fuse_quantize && !tokens_on_m)
     return std::int64_t{staging_rows} * (tile_columns(problem) + 4) * 4 / warpgroups;
   const std::int64_t row = warpgroup_columns(problem) * bits(problem.output) / 8;
-  return staging_rows * (store_rows > 0 ? staging_panels * kSliceBytes : row + 16);
+  const std::int64_t staged = staging_rows * (store_rows > 0 ? staging_panels * kSliceBytes : row + 16);
+  const std::int64_t parked = joined_tiles(problem) > 1 ? std::int64_t{staging_rows} * tile_columns(problem) * 4 : 0;
+  return std::max(staged, parked);
 }
 
 std::int64_t TilePlan::shared_bytes(const MatmulProblem& problem) const {
   if (portable) return portable_bytes(*this, problem);
-  return stages * stage_bytes(*this, problem) + warpgroups * staging_bytes(problem);
+  return stages * stage_bytes(*this, problem) + warpgroups * warpgroup_bytes(*this, problem);
 }
 
 std::string illegal_because(const TilePlan& tiles, const MatmulProblem& problem, const Arch& arch) {
@@ -352,8 +369,13 @@ std::string illegal_because(const TilePlan& tiles, const MatmulProblem& problem,
     return fmt::format("about {} registers; {} are there", needed, tiles.multiplier_registers());
   if (problem.block_scales() && !tiles.tokens_on_m && tiles.weight_rows > 128 * problem.scales_per_token())
     return fmt::format("{} rows of b lie in several blocks of scales", tiles.weight_rows);
-  if (const int columns = tiles.tile_columns(problem); problem.fuse_quantize && columns != 64 && columns != 128)
-    return fmt::format("{} columns of c, which are quantised 64 or 128 at a time", columns);
+  if (const int columns = tiles.tile_columns(problem) * tiles.joined_tiles(problem);
+      problem.fuse_quantize && columns != 128 && !(problem.mx_scales() && columns == 64))
+    return fmt::format("{} columns of c, which are quantised {}128 at a time", tiles.tile_columns(problem),
+                       problem.mx_scales() ? "64 or " : "");
+  if (const int joined = tiles.joined_tiles(problem); joined > 1 && (tiles.cluster > 1 || tiles.raster % joined != 0))
+    return fmt::format("cluster {} and raster {}; {} tiles that are quantised together need 1 and a multiple of {}",
+                       tiles.cluster, tiles.raster, joined, joined);
   if (tiles.max_tokens % tiles.token_step() != 0)
     return fmt::format("{} tokens; a multiple of {}", tiles.max_tokens, tiles.token_step());
   return "";

@@ -52,8 +52,12 @@ struct TilePlan {
   /// Bytes of a stage beside its rows of a and b: scales.
   std::int64_t scale_bytes(const MatmulProblem& problem) const;
   int tile_columns(const MatmulProblem& problem) const { return problem.gated ? weight_rows / 2 : weight_rows; }
+  /// Neighbouring tiles that a block takes one after the other, because their columns are quantised together.
+  int joined_tiles(const MatmulProblem& problem) const;
+  /// Columns of c that a warpgroup stages side by side.
   int warpgroup_columns(const MatmulProblem& problem) const {
-    return tokens_on_m ? tile_columns(problem) : tile_columns(problem) / warpgroups;
+    const int columns = tile_columns(problem) * joined_tiles(problem);
+    return tokens_on_m ? columns : columns / warpgroups;
   }
   int threads() const { return 128 * (warpgroups + (portable ? 0 : 1)); }
   /// Heights of token boxes that widths below the largest are made of, or-ed.
