@@ -177,6 +177,48 @@ MOEGEN_DEVICE float fma(float a, float b, float c) {
 #endif
 }
 
+#ifdef MOEGEN_TARGET_CPU
+/// x: the compiler cannot see where it comes from, nor what becomes of it.
+MOEGEN_DEVICE float contracted_nowhere(float x) {
+  uint32_t bits = float_bits(x);
+  asm("" : "+r"(bits));
+  return bits_float(bits);
+}
+#endif
+
+/// a + b, rounded once: no compiler makes it part of an fma. add.rn.f32
+MOEGEN_DEVICE float add(float a, float b) {
+#ifdef MOEGEN_TARGET_CPU
+  return contracted_nowhere(a) + contracted_nowhere(b);
+#else
+  float result;
+  asm("add.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#endif
+}
+
+/// a - b, the same. sub.rn.f32
+MOEGEN_DEVICE float subtract(float a, float b) {
+#ifdef MOEGEN_TARGET_CPU
+  return contracted_nowhere(a) - contracted_nowhere(b);
+#else
+  float result;
+  asm("sub.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#endif
+}
+
+/// a * b, the same. mul.rn.f32
+MOEGEN_DEVICE float multiply(float a, float b) {
+#ifdef MOEGEN_TARGET_CPU
+  return contracted_nowhere(a * b);
+#else
+  float result;
+  asm("mul.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#endif
+}
+
 /// a / b, rounded once whatever the compiler's division flags say. div.rn.f32
 MOEGEN_DEVICE float divide(float a, float b) {
 #ifdef MOEGEN_TARGET_CPU
@@ -1124,7 +1166,7 @@ struct TensorArgs {
 //
 // Order of tiles: the groups in turn; in a group slabs of `raster` units of columns; in a slab the tiles of tokens; for
 // each the units of the slab. A unit is what one cluster multiplies at once, so its blocks share their tokens. Clusters
-// take the tiles of that order in turn. Empty groups have no tile.
+// take the tiles of that order in turn, `joined_tiles` neighbours at a time. Empty groups have no tile.
 //
 // A warp walks together: each lane knows the last token tile of `groups_per_lane` neighbouring groups, so that a ballot
 // finds the lane, and a second one the group, however many groups there are.
@@ -1166,7 +1208,7 @@ class TileWalk {
   MOEGEN_DEVICE TileWalk(const Args& args, uint32_t rank)
       : args_(args),
         rank_(rank),
-        next_(block_index() / T::cluster),
+        next_(block_index() / T::cluster * T::joined_tiles),
         num_groups_(static_cast<uint32_t>(args.num_groups)) {
     load_window();
   }
@@ -1180,7 +1222,8 @@ class TileWalk {
       load_window();
     }
     find(next_ - before_, tile);
-    next_ += num_blocks() / T::cluster;
+    const bool last_joined = next_ % T::joined_tiles == T::joined_tiles - 1;
+    next_ += last_joined ? (num_blocks() / T::cluster - 1) * T::joined_tiles + 1 : 1;
     return true;
   }
 
@@ -1189,6 +1232,9 @@ class TileWalk {
     kWindow = kWarpSize * P::groups_per_lane,
     kUnits = ceil_div<uint32_t>(P::output_columns, T::tile_columns* T::cluster),
   };
+  static_assert(T::joined_tiles == 1 ||
+                    (T::cluster == 1 && kUnits % T::joined_tiles == 0 && T::raster % T::joined_tiles == 0),
+                "joined tiles are neighbours in the order of tiles");
 
   MOEGEN_DEVICE uint32_t last(uint32_t lane) const { return shuffle(lane_tiles_, lane); }
 
@@ -1207,7 +1253,7 @@ class TileWalk {
 
   MOEGEN_DEVICE void load_window() {
     uint32_t tiles = 0;
-#pragma unroll
+#pragma unroll 1  // all groups at once take registers that loaders of scales need
     for (uint32_t i = 0; i < P::groups_per_lane; ++i)
       tiles += count_tiles<T>(group(first_ + lane_index() * P::groups_per_lane + i).rows);
     lane_tiles_ = scan(tiles);
@@ -1265,6 +1311,7 @@ class TileWalk {
 //            scales of weights a scale for each token, then those of the weights; mxfp8: MxScales of mx_scales.cuh
 //   tiles'   [stages] Tile, valid in the stage with which a tile begins
 //   full, empty [stages] barriers
+//   notes    [multiplying warps] with tokens on M: the warp's Tile, until its sum is done
 //
 // full[s]:  1 arrival of the loading thread with the bytes of its copies, 1 of each warp that brings scales.
 // empty[s]: 1 arrival of each multiplying warp of every block of the cluster.
@@ -1304,7 +1351,8 @@ struct Layout {
     infos = scales + T::stages * scale_bytes,
     full = infos + T::stages * sizeof(Tile),
     empty = full + T::stages * 8,
-    total = empty + T::stages * 8,
+    notes = empty + T::stages * 8,
+    total = notes + (T::tokens_on_m ? T::warpgroups * kWarpgroupThreads / kWarpSize * sizeof(Tile) : 0),
   };
 };
 
@@ -1323,6 +1371,10 @@ struct Shared {
     return reinterpret_cast<float*>(base + L::scales + stage * L::scale_bytes);
   }
   MOEGEN_DEVICE Tile& tile(uint32_t stage) const { return reinterpret_cast<Tile*>(base + L::infos)[stage]; }
+  /// This multiplying warp's.
+  MOEGEN_DEVICE Tile& note() const {
+    return reinterpret_cast<Tile*>(base + L::notes)[warp_index() - kWarpgroupThreads / kWarpSize];
+  }
   MOEGEN_DEVICE uint64_t* full(uint32_t stage) const { return reinterpret_cast<uint64_t*>(base + L::full) + stage; }
   MOEGEN_DEVICE uint64_t* empty(uint32_t stage) const { return reinterpret_cast<uint64_t*>(base + L::empty) + stage; }
 };
@@ -1565,7 +1617,10 @@ MOEGEN_DEVICE void sum_tile(const Shared<P, T>& shared, Ring<T>& ring, uint32_t 
   StageScales<P, T> scales;
   const auto multiply = [&](uint32_t stage) {
     multiply_part<P, T, kColumns>(first, stage, part, [&] {
-      if constexpr (T::tokens_on_m) scales.load(shared.scales(stage), warpgroup);
+      if constexpr (T::tokens_on_m) {
+        scales.load(shared.scales(stage), warpgroup);
+        warp_sync();  // all lanes have read theirs before one gives the stage back
+      }
     });
     if constexpr (T::tokens_on_m) {
       if constexpr (kColumns < N) {
@@ -1818,21 +1873,10 @@ MOEGEN_DEVICE float token_scale(const Args& args, const Tile& tile, uint32_t tok
   return 1.0f;
 }
 
-/// a * b, rounded: no addition that follows makes it part of an fma, so that all plans have the same bits.
-MOEGEN_DEVICE float multiply_rounded(float a, float b) {
-#ifdef MOEGEN_TARGET_CPU
-  return a * b;
-#else
-  float product;
-  asm("mul.rn.f32 %0, %1, %2;" : "=f"(product) : "f"(a), "f"(b));
-  return product;
-#endif
-}
-
-/// Scales and bias of one sum.
+/// Scales and bias of one sum. Products are rounded by themselves, so that all plans have the same bits.
 template <class P>
 MOEGEN_DEVICE float scaled(float sum, float token, const ColumnTerms<P>& terms) {
-  if constexpr (P::rowwise || P::tensor_scales) sum = multiply_rounded(multiply_rounded(sum, token), terms.scale);
+  if constexpr (P::rowwise || P::tensor_scales) sum = math::multiply(math::multiply(sum, token), terms.scale);
   if constexpr (P::bias) sum += terms.bias;
   return sum;
 }
@@ -2437,54 +2481,102 @@ MOEGEN_DEVICE void store_tile(const FinishTokensN<P, T, Custom, N>& finish, cons
 
 namespace moegen::grouped_matmul {
 
-/// Scales and biases of the tile's N rows of weights over the lanes of a warp, fetched from the lane.
+/// One bias, or two of 16 bits, in a register. Any: there are biases.
+template <class P, bool Any>
+struct PackedBias {
+  enum : uint32_t { kCount = 1 };
+};
+template <class P>
+struct PackedBias<P, true> {
+  enum : uint32_t { kCount = 4 / sizeof(typename P::bias_dtype) };
+  uint32_t word = 0;
+  MOEGEN_DEVICE void put(uint32_t index, float bias) {
+    if constexpr (kCount == 1)
+      word = float_bits(bias);
+    else
+      word |= pack_pair(typename P::bias_dtype{}, bias, 0.0f) << 16 * index;  // exact: it was one
+  }
+  /// The lane's.
+  MOEGEN_DEVICE float get(uint32_t index, uint32_t lane) const {
+    const uint32_t got = shuffle(word, lane);
+    if constexpr (kCount == 1)
+      return bits_float(got);
+    else
+      return to_float(typename P::bias_dtype{static_cast<uint16_t>(got >> 16 * index)});
+  }
+};
+
+/// Scales and biases of the tile's N rows of weights over the lanes of a warp, fetched from the lane: row r in lane
+/// r % 32. They are there while the tile is multiplied, so 16-bit biases share a register, those of row r and r + 32.
 template <class P, class T, uint32_t N>
 struct WeightTerms {
-  enum : uint32_t { kCount = ceil_div<uint32_t>(N, kWarpSize) };
-  ColumnTerms<P> terms[kCount];
+  enum : uint32_t {
+    kCount = ceil_div<uint32_t>(N, kWarpSize),
+    kScales = P::rowwise || P::tensor_scales ? kCount : 1,
+    kShare = PackedBias<P, P::bias>::kCount,
+    kBiases = P::bias ? ceil_div<uint32_t>(kCount, kShare) : 1,
+  };
+  float scale[kScales];
+  PackedBias<P, P::bias> bias[kBiases];
   MOEGEN_DEVICE void load(const Args& args, const Tile& tile) {
 #pragma unroll
     for (uint32_t i = 0; i < kCount; ++i) {
       const uint32_t row = i * kWarpSize + lane_index(), first = tile.unit * T::tile_columns;
-      terms[i].load(args, tile.expert, first + (P::gated ? row / 16 * 8 + row % 8 : row), P::gated && row / 8 % 2 == 1);
+      ColumnTerms<P> terms;
+      terms.load(args, tile.expert, first + (P::gated ? row / 16 * 8 + row % 8 : row), P::gated && row / 8 % 2 == 1);
+      if constexpr (P::rowwise || P::tensor_scales) scale[i] = terms.scale;
+      if constexpr (P::bias) bias[i / kShare].put(i % kShare, terms.bias);
     }
   }
   /// Of row 8 * j + 2 * (lane % 4) + k of the tile.
   MOEGEN_DEVICE ColumnTerms<P> get(uint32_t j, uint32_t k) const {
-    const ColumnTerms<P>& mine = terms[j * 8 / kWarpSize];
-    const uint32_t lane = j * 8 % kWarpSize + lane_index() % 4 * 2 + k;
+    const uint32_t i = j * 8 / kWarpSize, lane = j * 8 % kWarpSize + lane_index() % 4 * 2 + k;
     ColumnTerms<P> got;
-    if constexpr (P::rowwise || P::tensor_scales) got.scale = shuffle(mine.scale, lane);
-    if constexpr (P::bias) got.bias = shuffle(mine.bias, lane);
+    if constexpr (P::rowwise || P::tensor_scales) got.scale = shuffle(scale[i], lane);
+    if constexpr (P::bias) got.bias = bias[i / kShare].get(i % kShare, lane);
     return got;
   }
 };
 
-/// The epilogue's part of one thread: what it loads ahead of the sum, and how a sum becomes values.
-template <class P, class T, class Custom, uint32_t N>
-struct FinishTokensM {
-  const Args& args;
-  const Tile tile;
-  uint32_t token;  // of the tile, of this thread's first
-  float scale[2];
+/// The first of a thread's two tokens in the tile; the second lies 8 further.
+MOEGEN_DEVICE uint32_t first_token(uint32_t warpgroup) {
+  return warpgroup * kWarpgroupRows + warp_index() % 4 * 16 + lane_index() / 4;
+}
+
+/// What a thread loads ahead of the sum.
+template <class P, class T, uint32_t N>
+struct TermsAhead {
+  float scale[2];  // of its tokens
   WeightTerms<P, T, N> weights;
 
-  MOEGEN_DEVICE FinishTokensM(const Args& arguments, const Tile& where, uint32_t warpgroup)
-      : args(arguments), tile(where) {
-    token = warpgroup * kWarpgroupRows + warp_index() % 4 * 16 + lane_index() / 4;
-    scale[0] = token_scale<P>(args, tile, token);
-    scale[1] = token_scale<P>(args, tile, token + 8);
+  MOEGEN_DEVICE TermsAhead(const Args& args, const Tile& tile, uint32_t warpgroup) {
+    scale[0] = token_scale<P>(args, tile, first_token(warpgroup));
+    scale[1] = token_scale<P>(args, tile, first_token(warpgroup) + 8);
     weights.load(args, tile);
   }
+};
+
+/// The epilogue's part of one thread: how a sum becomes values.
+template <class P, class T, class Custom, uint32_t N>
+struct FinishTokensM {
+  using Ahead = TermsAhead<P, T, N>;
+  const Args& args;
+  const Tile tile;
+  const uint32_t token;  // of the tile, of this thread's first
+  const Ahead& ahead;
+
+  MOEGEN_DEVICE FinishTokensM(const Args& arguments, const Tile& where, uint32_t warpgroup, const Ahead& terms)
+      : args(arguments), tile(where), token(first_token(warpgroup)), ahead(terms) {}
 
   /// Values of token + 8 * half in columns 8 * j + 2 * (lane % 4) and the next of the tile.
   MOEGEN_DEVICE void values(const float (&sum)[N / 2], uint32_t j, uint32_t half, float (&out)[2]) const {
     const uint32_t group = P::gated ? 2 * j : j;
 #pragma unroll
     for (uint32_t k = 0; k < 2; ++k) {
-      const float first = scaled(sum[4 * group + 2 * half + k], scale[half], weights.get(group, k));
+      const float first = scaled(sum[4 * group + 2 * half + k], ahead.scale[half], ahead.weights.get(group, k));
       float up = 0.0f;
-      if constexpr (P::gated) up = scaled(sum[4 * group + 4 + 2 * half + k], scale[half], weights.get(group + 1, k));
+      if constexpr (P::gated)
+        up = scaled(sum[4 * group + 4 + 2 * half + k], ahead.scale[half], ahead.weights.get(group + 1, k));
       const uint32_t column = tile.unit * T::tile_columns + 8 * j + lane_index() % 4 * 2 + k;
       out[k] = finished<P, Custom>(args, tile, token + 8 * half, column, first, up);
     }
@@ -2834,22 +2926,51 @@ MOEGEN_DEVICE void pass_stages(const Shared<P, T>& shared, Ring<T>& ring, uint32
   }
 }
 
+/// The sum of one tile, 0 without an expert.
+template <class P, class T, uint32_t N>
+MOEGEN_DEVICE void sum_any(const Shared<P, T>& shared, Ring<T>& ring, int32_t expert, uint32_t warpgroup,
+                           float (&sum)[N / 2]) {
+  clear(sum);
+  if (expert >= 0)
+    sum_tile<P, T, N>(shared, ring, warpgroup, sum);
+  else
+    pass_stages(shared, ring, kEmptySlices<T>);
+}
+
+/// Multiplies and stores the 64 tokens of a tile that this warpgroup has, if any. What the epilogue must know of the
+/// tile waits in shared memory: two sums of 64 floats leave no register for it.
+template <class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void multiply_tokens_m(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring,
+                                     const Tile& tile, uint32_t warpgroup) {
+  using Finish = typename T::template Finish<P, T, Custom, N>;
+  if (warpgroup * kWarpgroupRows >= tile.rows)
+    return pass_stages(shared, ring, tile.expert < 0 ? kEmptySlices<T> : P::depth_blocks);
+  if (lane_index() == 0) shared.note() = tile;
+  const typename Finish::Ahead ahead(args.args, tile, warpgroup);
+  float sum[N / 2];
+  sum_any<P, T, N>(shared, ring, tile.expert, warpgroup, sum);
+  warp_sync();  // the note is there
+  store_tile(Finish(args.args, shared.note(), warpgroup, ahead), args, shared, warpgroup, sum);
+}
+
+/// Multiplies and stores a tile, N tokens wide.
+template <class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void multiply_tokens_n(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring,
+                                     const Tile& tile, uint32_t warpgroup) {
+  const typename T::template Finish<P, T, Custom, N> finish(args.args, tile, warpgroup);
+  float sum[N / 2];
+  sum_any<P, T, N>(shared, ring, tile.expert, warpgroup, sum);
+  store_tile(finish, args, shared, warpgroup, sum);
+}
+
 /// Multiplies and stores one tile, N tokens (or weights) wide.
 template <class P, class T, class Custom, uint32_t N>
 MOEGEN_DEVICE void multiply_tile(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
                                  uint32_t warpgroup) {
-  if constexpr (T::tokens_on_m) {
-    if (warpgroup * kWarpgroupRows >= tile.rows)
-      return pass_stages(shared, ring, tile.expert < 0 ? kEmptySlices<T> : P::depth_blocks);
-  }
-  const typename T::template Finish<P, T, Custom, N> finish(args.args, tile, warpgroup);
-  float sum[N / 2];
-  clear(sum);
-  if (tile.expert >= 0)
-    sum_tile<P, T, N>(shared, ring, warpgroup, sum);
+  if constexpr (T::tokens_on_m)
+    multiply_tokens_m<P, T, Custom, N>(args, shared, ring, tile, warpgroup);
   else
-    pass_stages(shared, ring, kEmptySlices<T>);
-  store_tile(finish, args, shared, warpgroup, sum);
+    multiply_tokens_n<P, T, Custom, N>(args, shared, ring, tile, warpgroup);
   warp_sync();
   keep_apart<N>();
 }
@@ -2970,6 +3091,7 @@ struct Narrow {
   enum : uint32_t { num_widths = 4 };
   enum : uint32_t { shared_bytes = 217344 };
   enum : uint32_t { threads = 384 };
+  enum : uint32_t { joined_tiles = 1 };
   enum : uint32_t { loader_registers = 56 };
   enum : uint32_t { multiplier_registers = 224 };
   enum : uint32_t { store_rows = 0 };
@@ -3004,8 +3126,9 @@ struct Tall {
   enum : uint32_t { token_step = 64 };
   enum : uint32_t { box_heights = 192 };
   enum : uint32_t { num_widths = 3 };
-  enum : uint32_t { shared_bytes = 216256 };
+  enum : uint32_t { shared_bytes = 216448 };
   enum : uint32_t { threads = 512 };
+  enum : uint32_t { joined_tiles = 1 };
   enum : uint32_t { loader_registers = 56 };
   enum : uint32_t { multiplier_registers = 152 };
   enum : uint32_t { store_rows = 16 };

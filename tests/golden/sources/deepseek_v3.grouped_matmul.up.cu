@@ -128,6 +128,48 @@ MOEGEN_DEVICE float fma(float a, float b, float c) {
 #endif
 }
 
+#ifdef MOEGEN_TARGET_CPU
+/// x: the compiler cannot see where it comes from, nor what becomes of it.
+MOEGEN_DEVICE float contracted_nowhere(float x) {
+  uint32_t bits = float_bits(x);
+  asm("" : "+r"(bits));
+  return bits_float(bits);
+}
+#endif
+
+/// a + b, rounded once: no compiler makes it part of an fma. add.rn.f32
+MOEGEN_DEVICE float add(float a, float b) {
+#ifdef MOEGEN_TARGET_CPU
+  return contracted_nowhere(a) + contracted_nowhere(b);
+#else
+  float result;
+  asm("add.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#endif
+}
+
+/// a - b, the same. sub.rn.f32
+MOEGEN_DEVICE float subtract(float a, float b) {
+#ifdef MOEGEN_TARGET_CPU
+  return contracted_nowhere(a) - contracted_nowhere(b);
+#else
+  float result;
+  asm("sub.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#endif
+}
+
+/// a * b, the same. mul.rn.f32
+MOEGEN_DEVICE float multiply(float a, float b) {
+#ifdef MOEGEN_TARGET_CPU
+  return contracted_nowhere(a * b);
+#else
+  float result;
+  asm("mul.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#endif
+}
+
 /// a / b, rounded once whatever the compiler's division flags say. div.rn.f32
 MOEGEN_DEVICE float divide(float a, float b) {
 #ifdef MOEGEN_TARGET_CPU
@@ -1390,7 +1432,7 @@ struct TensorArgs {
 //
 // Order of tiles: the groups in turn; in a group slabs of `raster` units of columns; in a slab the tiles of tokens; for
 // each the units of the slab. A unit is what one cluster multiplies at once, so its blocks share their tokens. Clusters
-// take the tiles of that order in turn. Empty groups have no tile.
+// take the tiles of that order in turn, `joined_tiles` neighbours at a time. Empty groups have no tile.
 //
 // A warp walks together: each lane knows the last token tile of `groups_per_lane` neighbouring groups, so that a ballot
 // finds the lane, and a second one the group, however many groups there are.
@@ -1432,7 +1474,7 @@ class TileWalk {
   MOEGEN_DEVICE TileWalk(const Args& args, uint32_t rank)
       : args_(args),
         rank_(rank),
-        next_(block_index() / T::cluster),
+        next_(block_index() / T::cluster * T::joined_tiles),
         num_groups_(static_cast<uint32_t>(args.num_groups)) {
     load_window();
   }
@@ -1446,7 +1488,8 @@ class TileWalk {
       load_window();
     }
     find(next_ - before_, tile);
-    next_ += num_blocks() / T::cluster;
+    const bool last_joined = next_ % T::joined_tiles == T::joined_tiles - 1;
+    next_ += last_joined ? (num_blocks() / T::cluster - 1) * T::joined_tiles + 1 : 1;
     return true;
   }
 
@@ -1455,6 +1498,9 @@ class TileWalk {
     kWindow = kWarpSize * P::groups_per_lane,
     kUnits = ceil_div<uint32_t>(P::output_columns, T::tile_columns* T::cluster),
   };
+  static_assert(T::joined_tiles == 1 ||
+                    (T::cluster == 1 && kUnits % T::joined_tiles == 0 && T::raster % T::joined_tiles == 0),
+                "joined tiles are neighbours in the order of tiles");
 
   MOEGEN_DEVICE uint32_t last(uint32_t lane) const { return shuffle(lane_tiles_, lane); }
 
@@ -1473,7 +1519,7 @@ class TileWalk {
 
   MOEGEN_DEVICE void load_window() {
     uint32_t tiles = 0;
-#pragma unroll
+#pragma unroll 1  // all groups at once take registers that loaders of scales need
     for (uint32_t i = 0; i < P::groups_per_lane; ++i)
       tiles += count_tiles<T>(group(first_ + lane_index() * P::groups_per_lane + i).rows);
     lane_tiles_ = scan(tiles);
@@ -1531,6 +1577,7 @@ class TileWalk {
 //            scales of weights a scale for each token, then those of the weights; mxfp8: MxScales of mx_scales.cuh
 //   tiles'   [stages] Tile, valid in the stage with which a tile begins
 //   full, empty [stages] barriers
+//   notes    [multiplying warps] with tokens on M: the warp's Tile, until its sum is done
 //
 // full[s]:  1 arrival of the loading thread with the bytes of its copies, 1 of each warp that brings scales.
 // empty[s]: 1 arrival of each multiplying warp of every block of the cluster.
@@ -1570,7 +1617,8 @@ struct Layout {
     infos = scales + T::stages * scale_bytes,
     full = infos + T::stages * sizeof(Tile),
     empty = full + T::stages * 8,
-    total = empty + T::stages * 8,
+    notes = empty + T::stages * 8,
+    total = notes + (T::tokens_on_m ? T::warpgroups * kWarpgroupThreads / kWarpSize * sizeof(Tile) : 0),
   };
 };
 
@@ -1589,6 +1637,10 @@ struct Shared {
     return reinterpret_cast<float*>(base + L::scales + stage * L::scale_bytes);
   }
   MOEGEN_DEVICE Tile& tile(uint32_t stage) const { return reinterpret_cast<Tile*>(base + L::infos)[stage]; }
+  /// This multiplying warp's.
+  MOEGEN_DEVICE Tile& note() const {
+    return reinterpret_cast<Tile*>(base + L::notes)[warp_index() - kWarpgroupThreads / kWarpSize];
+  }
   MOEGEN_DEVICE uint64_t* full(uint32_t stage) const { return reinterpret_cast<uint64_t*>(base + L::full) + stage; }
   MOEGEN_DEVICE uint64_t* empty(uint32_t stage) const { return reinterpret_cast<uint64_t*>(base + L::empty) + stage; }
 };
@@ -1831,7 +1883,10 @@ MOEGEN_DEVICE void sum_tile(const Shared<P, T>& shared, Ring<T>& ring, uint32_t 
   StageScales<P, T> scales;
   const auto multiply = [&](uint32_t stage) {
     multiply_part<P, T, kColumns>(first, stage, part, [&] {
-      if constexpr (T::tokens_on_m) scales.load(shared.scales(stage), warpgroup);
+      if constexpr (T::tokens_on_m) {
+        scales.load(shared.scales(stage), warpgroup);
+        warp_sync();  // all lanes have read theirs before one gives the stage back
+      }
     });
     if constexpr (T::tokens_on_m) {
       if constexpr (kColumns < N) {
@@ -2084,21 +2139,10 @@ MOEGEN_DEVICE float token_scale(const Args& args, const Tile& tile, uint32_t tok
   return 1.0f;
 }
 
-/// a * b, rounded: no addition that follows makes it part of an fma, so that all plans have the same bits.
-MOEGEN_DEVICE float multiply_rounded(float a, float b) {
-#ifdef MOEGEN_TARGET_CPU
-  return a * b;
-#else
-  float product;
-  asm("mul.rn.f32 %0, %1, %2;" : "=f"(product) : "f"(a), "f"(b));
-  return product;
-#endif
-}
-
-/// Scales and bias of one sum.
+/// Scales and bias of one sum. Products are rounded by themselves, so that all plans have the same bits.
 template <class P>
 MOEGEN_DEVICE float scaled(float sum, float token, const ColumnTerms<P>& terms) {
-  if constexpr (P::rowwise || P::tensor_scales) sum = multiply_rounded(multiply_rounded(sum, token), terms.scale);
+  if constexpr (P::rowwise || P::tensor_scales) sum = math::multiply(math::multiply(sum, token), terms.scale);
   if constexpr (P::bias) sum += terms.bias;
   return sum;
 }
@@ -2597,54 +2641,102 @@ MOEGEN_DEVICE void store_tile(const FinishTokensN<P, T, Custom, N>& finish, cons
 
 namespace moegen::grouped_matmul {
 
-/// Scales and biases of the tile's N rows of weights over the lanes of a warp, fetched from the lane.
+/// One bias, or two of 16 bits, in a register. Any: there are biases.
+template <class P, bool Any>
+struct PackedBias {
+  enum : uint32_t { kCount = 1 };
+};
+template <class P>
+struct PackedBias<P, true> {
+  enum : uint32_t { kCount = 4 / sizeof(typename P::bias_dtype) };
+  uint32_t word = 0;
+  MOEGEN_DEVICE void put(uint32_t index, float bias) {
+    if constexpr (kCount == 1)
+      word = float_bits(bias);
+    else
+      word |= pack_pair(typename P::bias_dtype{}, bias, 0.0f) << 16 * index;  // exact: it was one
+  }
+  /// The lane's.
+  MOEGEN_DEVICE float get(uint32_t index, uint32_t lane) const {
+    const uint32_t got = shuffle(word, lane);
+    if constexpr (kCount == 1)
+      return bits_float(got);
+    else
+      return to_float(typename P::bias_dtype{static_cast<uint16_t>(got >> 16 * index)});
+  }
+};
+
+/// Scales and biases of the tile's N rows of weights over the lanes of a warp, fetched from the lane: row r in lane
+/// r % 32. They are there while the tile is multiplied, so 16-bit biases share a register, those of row r and r + 32.
 template <class P, class T, uint32_t N>
 struct WeightTerms {
-  enum : uint32_t { kCount = ceil_div<uint32_t>(N, kWarpSize) };
-  ColumnTerms<P> terms[kCount];
+  enum : uint32_t {
+    kCount = ceil_div<uint32_t>(N, kWarpSize),
+    kScales = P::rowwise || P::tensor_scales ? kCount : 1,
+    kShare = PackedBias<P, P::bias>::kCount,
+    kBiases = P::bias ? ceil_div<uint32_t>(kCount, kShare) : 1,
+  };
+  float scale[kScales];
+  PackedBias<P, P::bias> bias[kBiases];
   MOEGEN_DEVICE void load(const Args& args, const Tile& tile) {
 #pragma unroll
     for (uint32_t i = 0; i < kCount; ++i) {
       const uint32_t row = i * kWarpSize + lane_index(), first = tile.unit * T::tile_columns;
-      terms[i].load(args, tile.expert, first + (P::gated ? row / 16 * 8 + row % 8 : row), P::gated && row / 8 % 2 == 1);
+      ColumnTerms<P> terms;
+      terms.load(args, tile.expert, first + (P::gated ? row / 16 * 8 + row % 8 : row), P::gated && row / 8 % 2 == 1);
+      if constexpr (P::rowwise || P::tensor_scales) scale[i] = terms.scale;
+      if constexpr (P::bias) bias[i / kShare].put(i % kShare, terms.bias);
     }
   }
   /// Of row 8 * j + 2 * (lane % 4) + k of the tile.
   MOEGEN_DEVICE ColumnTerms<P> get(uint32_t j, uint32_t k) const {
-    const ColumnTerms<P>& mine = terms[j * 8 / kWarpSize];
-    const uint32_t lane = j * 8 % kWarpSize + lane_index() % 4 * 2 + k;
+    const uint32_t i = j * 8 / kWarpSize, lane = j * 8 % kWarpSize + lane_index() % 4 * 2 + k;
     ColumnTerms<P> got;
-    if constexpr (P::rowwise || P::tensor_scales) got.scale = shuffle(mine.scale, lane);
-    if constexpr (P::bias) got.bias = shuffle(mine.bias, lane);
+    if constexpr (P::rowwise || P::tensor_scales) got.scale = shuffle(scale[i], lane);
+    if constexpr (P::bias) got.bias = bias[i / kShare].get(i % kShare, lane);
     return got;
   }
 };
 
-/// The epilogue's part of one thread: what it loads ahead of the sum, and how a sum becomes values.
-template <class P, class T, class Custom, uint32_t N>
-struct FinishTokensM {
-  const Args& args;
-  const Tile tile;
-  uint32_t token;  // of the tile, of this thread's first
-  float scale[2];
+/// The first of a thread's two tokens in the tile; the second lies 8 further.
+MOEGEN_DEVICE uint32_t first_token(uint32_t warpgroup) {
+  return warpgroup * kWarpgroupRows + warp_index() % 4 * 16 + lane_index() / 4;
+}
+
+/// What a thread loads ahead of the sum.
+template <class P, class T, uint32_t N>
+struct TermsAhead {
+  float scale[2];  // of its tokens
   WeightTerms<P, T, N> weights;
 
-  MOEGEN_DEVICE FinishTokensM(const Args& arguments, const Tile& where, uint32_t warpgroup)
-      : args(arguments), tile(where) {
-    token = warpgroup * kWarpgroupRows + warp_index() % 4 * 16 + lane_index() / 4;
-    scale[0] = token_scale<P>(args, tile, token);
-    scale[1] = token_scale<P>(args, tile, token + 8);
+  MOEGEN_DEVICE TermsAhead(const Args& args, const Tile& tile, uint32_t warpgroup) {
+    scale[0] = token_scale<P>(args, tile, first_token(warpgroup));
+    scale[1] = token_scale<P>(args, tile, first_token(warpgroup) + 8);
     weights.load(args, tile);
   }
+};
+
+/// The epilogue's part of one thread: how a sum becomes values.
+template <class P, class T, class Custom, uint32_t N>
+struct FinishTokensM {
+  using Ahead = TermsAhead<P, T, N>;
+  const Args& args;
+  const Tile tile;
+  const uint32_t token;  // of the tile, of this thread's first
+  const Ahead& ahead;
+
+  MOEGEN_DEVICE FinishTokensM(const Args& arguments, const Tile& where, uint32_t warpgroup, const Ahead& terms)
+      : args(arguments), tile(where), token(first_token(warpgroup)), ahead(terms) {}
 
   /// Values of token + 8 * half in columns 8 * j + 2 * (lane % 4) and the next of the tile.
   MOEGEN_DEVICE void values(const float (&sum)[N / 2], uint32_t j, uint32_t half, float (&out)[2]) const {
     const uint32_t group = P::gated ? 2 * j : j;
 #pragma unroll
     for (uint32_t k = 0; k < 2; ++k) {
-      const float first = scaled(sum[4 * group + 2 * half + k], scale[half], weights.get(group, k));
+      const float first = scaled(sum[4 * group + 2 * half + k], ahead.scale[half], ahead.weights.get(group, k));
       float up = 0.0f;
-      if constexpr (P::gated) up = scaled(sum[4 * group + 4 + 2 * half + k], scale[half], weights.get(group + 1, k));
+      if constexpr (P::gated)
+        up = scaled(sum[4 * group + 4 + 2 * half + k], ahead.scale[half], ahead.weights.get(group + 1, k));
       const uint32_t column = tile.unit * T::tile_columns + 8 * j + lane_index() % 4 * 2 + k;
       out[k] = finished<P, Custom>(args, tile, token + 8 * half, column, first, up);
     }
@@ -3028,44 +3120,129 @@ MOEGEN_DEVICE void store_panels(const TensorArgs& args, const Staging<P, T>& sta
 // ---- grouped_matmul/quantize_tokens_m.cuh ----------------------------------------------------------------
 // grouped_matmul, quantised stores of tiles with tokens on M: a group of 128 columns of a token lies in four lanes,
 // which quantise it in registers.
+//
+// A tile of 64 columns holds half a group. The block takes both halves one after the other (`joined_tiles`): a thread
+// parks its values of the first in the staging, and quantises them with those of the second.
 
 
 namespace moegen::grouped_matmul {
 
-/// Quantises token + 8 * half of this thread, with its neighbours, and stages the codes.
-template <class P, class T, class Custom, uint32_t N>
-MOEGEN_DEVICE void stage_codes(const FinishTokensM<P, T, Custom, N>& finish, const Staging<P, T>& staging,
-                               const float (&sum)[N / 2], uint32_t half) {
-  float value[32];
-  uint32_t word[8];
+/// This thread's values of token + 8 * half, `Columns` columns of c, to `value` from First on.
+template <uint32_t First, uint32_t Columns, uint32_t Count, class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void take_values(const FinishTokensM<P, T, Custom, N>& finish, const float (&sum)[N / 2], uint32_t half,
+                               float (&value)[Count]) {
 #pragma unroll
-  for (uint32_t j = 0; j < 16; ++j) {
+  for (uint32_t j = 0; j < Columns / 8; ++j) {
     float pair[2];
     finish.values(sum, j, half, pair);
-    value[2 * j] = pair[0];
-    value[2 * j + 1] = pair[1];
+    value[First + 2 * j] = pair[0];
+    value[First + 2 * j + 1] = pair[1];
   }
+}
+
+/// Quantises token + 8 * half of this thread, with its neighbours, stages the codes and stores the scale.
+template <class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void stage_codes(const FinishTokensM<P, T, Custom, N>& finish, const Staging<P, T>& staging,
+                               float (&value)[32], uint32_t half) {
+  uint32_t word[8];
   const auto scale = quantize_group<P>(value, word);
   const uint32_t row = finish.token % kWarpgroupRows + 8 * half;
 #pragma unroll
   for (uint32_t i = 0; i < 16; ++i)
     *reinterpret_cast<uint16_t*>(staging.at(row, 8 * i + lane_index() % 4 * 2)) =
         static_cast<uint16_t>(word[i / 2] >> 16 * (i % 2));
-  const uint32_t token = finish.token + 8 * half;
-  if (lane_index() % 4 == 0 && token < finish.tile.rows && finish.tile.unit * T::tile_columns < P::output_columns)
-    store_scale<P>(finish.args, uint64_t{finish.tile.row} + token, finish.tile.unit, scale);
+  const uint32_t token = finish.token + 8 * half, group = finish.tile.unit / T::joined_tiles;
+  if (lane_index() % 4 == 0 && token < finish.tile.rows && group * 128 < P::output_columns)
+    store_scale<P>(finish.args, uint64_t{finish.tile.row} + token, group, scale);
+}
+
+/// Where a thread parks its values of half a group: pieces of 16 bytes, those of a warp side by side, in memory that
+/// this warp alone uses. Those of its first token lie where the warp's codes are staged.
+template <class P, class T>
+struct Parking {
+  enum : uint32_t { kTokenPieces = 4, kWarpBytes = kTokenPieces * kWarpSize * 16 };
+  static_assert(T::tile_columns == 64 && T::staging_bytes >= 2 * 4 * kWarpBytes);
+  static_assert(kWarpBytes == 16 * kSliceBytes, "the codes of a warp's 16 tokens");
+  unsigned char* base;
+
+  MOEGEN_DEVICE Vector16& piece(uint32_t half, uint32_t i) const {
+    unsigned char* warp = base + (half * 4 + warp_index() % 4) * kWarpBytes;
+    return reinterpret_cast<Vector16*>(warp)[i * kWarpSize + lane_index()];
+  }
+  MOEGEN_DEVICE void put(uint32_t half, const float (&value)[16]) const {
+#pragma unroll
+    for (uint32_t i = 0; i < kTokenPieces; ++i)
+      piece(half, i) = {{float_bits(value[4 * i]), float_bits(value[4 * i + 1]), float_bits(value[4 * i + 2]),
+                         float_bits(value[4 * i + 3])}};
+  }
+  template <uint32_t Count>
+  MOEGEN_DEVICE void get(uint32_t half, float (&value)[Count]) const {
+#pragma unroll
+    for (uint32_t i = 0; i < kTokenPieces; ++i) {
+      const Vector16 four = piece(half, i);
+#pragma unroll
+      for (uint32_t k = 0; k < 4; ++k) value[4 * i + k] = bits_float(four.word[k]);
+    }
+  }
+};
+
+/// Parks the first half of a group, once the codes that were staged there before have left.
+template <class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void park_values(const FinishTokensM<P, T, Custom, N>& finish, const Staging<P, T>& staging,
+                               const float (&sum)[N / 2]) {
+  const Parking<P, T> parking = {staging.base};
+  wait_for_boxes<T, 0>(lane_index() == 0);
+  warp_sync();
+#pragma unroll
+  for (uint32_t half = 0; half < 2; ++half) {
+    float value[16];
+    take_values<0, 64>(finish, sum, half, value);
+    parking.put(half, value);
+  }
+}
+
+/// Stages the codes of a whole group, whose first half was parked.
+template <class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void stage_joined(const FinishTokensM<P, T, Custom, N>& finish, const Staging<P, T>& staging,
+                                const float (&sum)[N / 2]) {
+  const Parking<P, T> parking = {staging.base};
+#pragma unroll
+  for (uint32_t half = 0; half < 2; ++half) {
+    float value[32];
+    parking.get(half, value);
+    warp_sync();  // codes lie where another lane's values were
+    take_values<16, 64>(finish, sum, half, value);
+    stage_codes(finish, staging, value, half);
+  }
+}
+
+/// Stages the codes of a tile of a whole group, of one token after the other.
+template <class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void stage_whole(const FinishTokensM<P, T, Custom, N>& finish, const Staging<P, T>& staging,
+                               const float (&sum)[N / 2]) {
+#pragma unroll
+  for (uint32_t half = 0; half < 2; ++half) {
+    float value[32];
+    take_values<0, 128>(finish, sum, half, value);
+    stage_codes(finish, staging, value, half);
+  }
 }
 
 /// Brings a finished tile of this warpgroup on its way: its 64 tokens.
 template <class P, class T, class Custom, uint32_t N>
 MOEGEN_DEVICE void store_tile(const FinishTokensM<P, T, Custom, N>& finish, const TensorArgs& args,
                               const Shared<P, T>& shared, uint32_t warpgroup, const float (&sum)[N / 2]) {
-  static_assert(T::tile_columns == 128, "a tile is one group of columns");
+  static_assert(T::tile_columns * T::joined_tiles == 128, "joined tiles are one group of columns");
   const Staging<P, T> staging = {shared.staging(warpgroup), warpgroup};
-  store_panels(args, staging, finish.tile, warpgroup, [&](uint32_t, uint32_t) {
-#pragma unroll
-    for (uint32_t half = 0; half < 2; ++half) stage_codes(finish, staging, sum, half);
-  });
+  if constexpr (T::joined_tiles == 1) {
+    store_panels(args, staging, finish.tile, warpgroup,
+                 [&](uint32_t, uint32_t) { stage_whole(finish, staging, sum); });
+  } else if (finish.tile.unit % 2 == 0) {
+    park_values(finish, staging, sum);
+  } else {
+    stage_joined(finish, staging, sum);
+    send_warp(args, staging, finish.tile, warpgroup, 0, finish.tile.unit / 2 * 128);
+  }
 }
 
 }  // namespace moegen::grouped_matmul
@@ -3352,22 +3529,51 @@ MOEGEN_DEVICE void pass_stages(const Shared<P, T>& shared, Ring<T>& ring, uint32
   }
 }
 
+/// The sum of one tile, 0 without an expert.
+template <class P, class T, uint32_t N>
+MOEGEN_DEVICE void sum_any(const Shared<P, T>& shared, Ring<T>& ring, int32_t expert, uint32_t warpgroup,
+                           float (&sum)[N / 2]) {
+  clear(sum);
+  if (expert >= 0)
+    sum_tile<P, T, N>(shared, ring, warpgroup, sum);
+  else
+    pass_stages(shared, ring, kEmptySlices<T>);
+}
+
+/// Multiplies and stores the 64 tokens of a tile that this warpgroup has, if any. What the epilogue must know of the
+/// tile waits in shared memory: two sums of 64 floats leave no register for it.
+template <class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void multiply_tokens_m(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring,
+                                     const Tile& tile, uint32_t warpgroup) {
+  using Finish = typename T::template Finish<P, T, Custom, N>;
+  if (warpgroup * kWarpgroupRows >= tile.rows)
+    return pass_stages(shared, ring, tile.expert < 0 ? kEmptySlices<T> : P::depth_blocks);
+  if (lane_index() == 0) shared.note() = tile;
+  const typename Finish::Ahead ahead(args.args, tile, warpgroup);
+  float sum[N / 2];
+  sum_any<P, T, N>(shared, ring, tile.expert, warpgroup, sum);
+  warp_sync();  // the note is there
+  store_tile(Finish(args.args, shared.note(), warpgroup, ahead), args, shared, warpgroup, sum);
+}
+
+/// Multiplies and stores a tile, N tokens wide.
+template <class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void multiply_tokens_n(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring,
+                                     const Tile& tile, uint32_t warpgroup) {
+  const typename T::template Finish<P, T, Custom, N> finish(args.args, tile, warpgroup);
+  float sum[N / 2];
+  sum_any<P, T, N>(shared, ring, tile.expert, warpgroup, sum);
+  store_tile(finish, args, shared, warpgroup, sum);
+}
+
 /// Multiplies and stores one tile, N tokens (or weights) wide.
 template <class P, class T, class Custom, uint32_t N>
 MOEGEN_DEVICE void multiply_tile(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
                                  uint32_t warpgroup) {
-  if constexpr (T::tokens_on_m) {
-    if (warpgroup * kWarpgroupRows >= tile.rows)
-      return pass_stages(shared, ring, tile.expert < 0 ? kEmptySlices<T> : P::depth_blocks);
-  }
-  const typename T::template Finish<P, T, Custom, N> finish(args.args, tile, warpgroup);
-  float sum[N / 2];
-  clear(sum);
-  if (tile.expert >= 0)
-    sum_tile<P, T, N>(shared, ring, warpgroup, sum);
+  if constexpr (T::tokens_on_m)
+    multiply_tokens_m<P, T, Custom, N>(args, shared, ring, tile, warpgroup);
   else
-    pass_stages(shared, ring, kEmptySlices<T>);
-  store_tile(finish, args, shared, warpgroup, sum);
+    multiply_tokens_n<P, T, Custom, N>(args, shared, ring, tile, warpgroup);
   warp_sync();
   keep_apart<N>();
 }
@@ -3496,6 +3702,7 @@ struct Narrow {
   enum : uint32_t { num_widths = 4 };
   enum : uint32_t { shared_bytes = 199808 };
   enum : uint32_t { threads = 640 };
+  enum : uint32_t { joined_tiles = 1 };
   enum : uint32_t { loader_registers = 56 };
   enum : uint32_t { multiplier_registers = 104 };
   enum : uint32_t { store_rows = 0 };
@@ -3514,7 +3721,7 @@ struct Narrow {
 };
 
 /// Tiles of up to 128 tokens.
-struct Tall {
+struct Mid {
   enum : uint32_t { max_tokens = 128 };
   enum : uint32_t { weight_rows = 256 };
   enum : uint32_t { tile_columns = 128 };
@@ -3530,8 +3737,9 @@ struct Tall {
   enum : uint32_t { token_step = 64 };
   enum : uint32_t { box_heights = 64 };
   enum : uint32_t { num_widths = 2 };
-  enum : uint32_t { shared_bytes = 215232 };
+  enum : uint32_t { shared_bytes = 215360 };
   enum : uint32_t { threads = 384 };
+  enum : uint32_t { joined_tiles = 1 };
   enum : uint32_t { loader_registers = 56 };
   enum : uint32_t { multiplier_registers = 224 };
   enum : uint32_t { store_rows = 16 };
@@ -3545,6 +3753,43 @@ struct Tall {
   /// Columns of tokens that have a loop of their own, and the columns of a sum.
   static MOEGEN_DEVICE constexpr uint32_t width(uint32_t index) { return index == 0 ? 64 : 128; }
   static MOEGEN_DEVICE constexpr uint32_t product_columns(uint32_t) { return 256; }
+  template <class P, class T, class Custom, uint32_t N>
+  using Finish = grouped_matmul::FinishTokensM<P, T, Custom, N>;
+};
+
+/// Tiles of up to 192 tokens.
+struct Tall {
+  enum : uint32_t { max_tokens = 192 };
+  enum : uint32_t { weight_rows = 128 };
+  enum : uint32_t { tile_columns = 64 };
+  enum : uint32_t { warpgroup_columns = 128 };
+  enum : uint32_t { warpgroups = 3 };
+  enum : uint32_t { stages = 4 };
+  enum : uint32_t { cluster = 1 };
+  enum : uint32_t { scale_warps = 3 };
+  enum : uint32_t { staging_rows = 64 };
+  enum : uint32_t { staging_bytes = 16384 };
+  enum : uint32_t { raster = 8 };
+  enum : uint32_t { even_tiles = 2 };
+  enum : uint32_t { token_step = 64 };
+  enum : uint32_t { box_heights = 192 };
+  enum : uint32_t { num_widths = 3 };
+  enum : uint32_t { shared_bytes = 216448 };
+  enum : uint32_t { threads = 512 };
+  enum : uint32_t { joined_tiles = 2 };
+  enum : uint32_t { loader_registers = 56 };
+  enum : uint32_t { multiplier_registers = 152 };
+  enum : uint32_t { store_rows = 16 };
+  enum : uint32_t { staging_panels = 1 };
+  enum : uint32_t { part_columns = 128 };
+  enum : uint32_t { scale_chunks = 1 };
+  enum : uint32_t { scale_floats = 196 };
+  enum : bool { tokens_on_m = true };
+  enum : bool { aligned = true };
+  enum : bool { weights_once = false };
+  /// Columns of tokens that have a loop of their own, and the columns of a sum.
+  static MOEGEN_DEVICE constexpr uint32_t width(uint32_t index) { return index == 0 ? 64 : index == 1 ? 128 : 192; }
+  static MOEGEN_DEVICE constexpr uint32_t product_columns(uint32_t) { return 128; }
   template <class P, class T, class Custom, uint32_t N>
   using Finish = grouped_matmul::FinishTokensM<P, T, Custom, N>;
 };
@@ -3783,6 +4028,12 @@ moegen_grouped_matmul_narrow(const __grid_constant__ moegen::grouped_matmul::Ten
 }
 
 extern "C" __global__ void __launch_bounds__(384, 1)
+moegen_grouped_matmul_mid(const __grid_constant__ moegen::grouped_matmul::TensorArgs args) {
+  using namespace moegen;
+  grouped_matmul::run<Params, Mid, Custom>(args);
+}
+
+extern "C" __global__ void __launch_bounds__(512, 1)
 moegen_grouped_matmul_tall(const __grid_constant__ moegen::grouped_matmul::TensorArgs args) {
   using namespace moegen;
   grouped_matmul::run<Params, Tall, Custom>(args);

@@ -240,6 +240,48 @@ MOEGEN_DEVICE float fma(float a, float b, float c) {
 #endif
 }
 
+#ifdef MOEGEN_TARGET_CPU
+/// x: the compiler cannot see where it comes from, nor what becomes of it.
+MOEGEN_DEVICE float contracted_nowhere(float x) {
+  uint32_t bits = float_bits(x);
+  asm("" : "+r"(bits));
+  return bits_float(bits);
+}
+#endif
+
+/// a + b, rounded once: no compiler makes it part of an fma. add.rn.f32
+MOEGEN_DEVICE float add(float a, float b) {
+#ifdef MOEGEN_TARGET_CPU
+  return contracted_nowhere(a) + contracted_nowhere(b);
+#else
+  float result;
+  asm("add.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#endif
+}
+
+/// a - b, the same. sub.rn.f32
+MOEGEN_DEVICE float subtract(float a, float b) {
+#ifdef MOEGEN_TARGET_CPU
+  return contracted_nowhere(a) - contracted_nowhere(b);
+#else
+  float result;
+  asm("sub.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#endif
+}
+
+/// a * b, the same. mul.rn.f32
+MOEGEN_DEVICE float multiply(float a, float b) {
+#ifdef MOEGEN_TARGET_CPU
+  return contracted_nowhere(a * b);
+#else
+  float result;
+  asm("mul.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#endif
+}
+
 /// a / b, rounded once whatever the compiler's division flags say. div.rn.f32
 MOEGEN_DEVICE float divide(float a, float b) {
 #ifdef MOEGEN_TARGET_CPU

@@ -766,7 +766,7 @@ struct TensorArgs {
 //
 // Order of tiles: the groups in turn; in a group slabs of `raster` units of columns; in a slab the tiles of tokens; for
 // each the units of the slab. A unit is what one cluster multiplies at once, so its blocks share their tokens. Clusters
-// take the tiles of that order in turn. Empty groups have no tile.
+// take the tiles of that order in turn, `joined_tiles` neighbours at a time. Empty groups have no tile.
 //
 // A warp walks together: each lane knows the last token tile of `groups_per_lane` neighbouring groups, so that a ballot
 // finds the lane, and a second one the group, however many groups there are.
@@ -808,7 +808,7 @@ class TileWalk {
   MOEGEN_DEVICE TileWalk(const Args& args, uint32_t rank)
       : args_(args),
         rank_(rank),
-        next_(block_index() / T::cluster),
+        next_(block_index() / T::cluster * T::joined_tiles),
         num_groups_(static_cast<uint32_t>(args.num_groups)) {
     load_window();
   }
@@ -822,7 +822,8 @@ class TileWalk {
       load_window();
     }
     find(next_ - before_, tile);
-    next_ += num_blocks() / T::cluster;
+    const bool last_joined = next_ % T::joined_tiles == T::joined_tiles - 1;
+    next_ += last_joined ? (num_blocks() / T::cluster - 1) * T::joined_tiles + 1 : 1;
     return true;
   }
 
@@ -831,6 +832,9 @@ class TileWalk {
     kWindow = kWarpSize * P::groups_per_lane,
     kUnits = ceil_div<uint32_t>(P::output_columns, T::tile_columns* T::cluster),
   };
+  static_assert(T::joined_tiles == 1 ||
+                    (T::cluster == 1 && kUnits % T::joined_tiles == 0 && T::raster % T::joined_tiles == 0),
+                "joined tiles are neighbours in the order of tiles");
 
   MOEGEN_DEVICE uint32_t last(uint32_t lane) const { return shuffle(lane_tiles_, lane); }
 
@@ -849,7 +853,7 @@ class TileWalk {
 
   MOEGEN_DEVICE void load_window() {
     uint32_t tiles = 0;
-#pragma unroll
+#pragma unroll 1  // all groups at once take registers that loaders of scales need
     for (uint32_t i = 0; i < P::groups_per_lane; ++i)
       tiles += count_tiles<T>(group(first_ + lane_index() * P::groups_per_lane + i).rows);
     lane_tiles_ = scan(tiles);
@@ -907,6 +911,7 @@ class TileWalk {
 //            scales of weights a scale for each token, then those of the weights; mxfp8: MxScales of mx_scales.cuh
 //   tiles'   [stages] Tile, valid in the stage with which a tile begins
 //   full, empty [stages] barriers
+//   notes    [multiplying warps] with tokens on M: the warp's Tile, until its sum is done
 //
 // full[s]:  1 arrival of the loading thread with the bytes of its copies, 1 of each warp that brings scales.
 // empty[s]: 1 arrival of each multiplying warp of every block of the cluster.
@@ -946,7 +951,8 @@ struct Layout {
     infos = scales + T::stages * scale_bytes,
     full = infos + T::stages * sizeof(Tile),
     empty = full + T::stages * 8,
-    total = empty + T::stages * 8,
+    notes = empty + T::stages * 8,
+    total = notes + (T::tokens_on_m ? T::warpgroups * kWarpgroupThreads / kWarpSize * sizeof(Tile) : 0),
   };
 };
 
@@ -965,6 +971,10 @@ struct Shared {
     return reinterpret_cast<float*>(base + L::scales + stage * L::scale_bytes);
   }
   MOEGEN_DEVICE Tile& tile(uint32_t stage) const { return reinterpret_cast<Tile*>(base + L::infos)[stage]; }
+  /// This multiplying warp's.
+  MOEGEN_DEVICE Tile& note() const {
+    return reinterpret_cast<Tile*>(base + L::notes)[warp_index() - kWarpgroupThreads / kWarpSize];
+  }
   MOEGEN_DEVICE uint64_t* full(uint32_t stage) const { return reinterpret_cast<uint64_t*>(base + L::full) + stage; }
   MOEGEN_DEVICE uint64_t* empty(uint32_t stage) const { return reinterpret_cast<uint64_t*>(base + L::empty) + stage; }
 };
@@ -1193,6 +1203,296 @@ MOEGEN_DEVICE uint32_t pack_pair(float16, float low, float high) { return pack_f
 
 }  // namespace moegen
 
+// ---- core/math.cuh ---------------------------------------------------------------------------------------
+// The functions of user expressions in float32, with the error of each.
+//
+// All of them are built from fma, division and square root, which IEEE 754 fixes to the bit, so that a GPU and a CPU
+// give the same result and the bounds could be measured on a CPU (tests/unit/test_math.cpp): over every float32 of
+// magnitude 2^-10 to 2^8 and every 31st of the rest. They are in ulp, the distance of neighbouring float32 at the exact
+// result. The special units (ex2.approx, tanh.approx) would save little:
+// their documented 2 ulp and more grow in silu and gelu, and eight FMAs keep pace with one of their results.
+// No product but one by a power of two meets a plain + or -: a compiler may contract that to an fma or not, and the
+// bits would then differ.
+//
+// Coefficients: minimax fits (Lawson's weighting of least squares at Chebyshev nodes, 40 digits), rounded to float32
+// one by one from the lowest power, the rest fitted again after each.
+
+
+namespace moegen::math {
+
+/// a * b + c, rounded once. fma.rn.f32
+MOEGEN_DEVICE float fma(float a, float b, float c) {
+#ifdef MOEGEN_TARGET_CPU
+  return __builtin_fmaf(a, b, c);
+#else
+  float result;
+  asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(result) : "f"(a), "f"(b), "f"(c));
+  return result;
+#endif
+}
+
+#ifdef MOEGEN_TARGET_CPU
+/// x: the compiler cannot see where it comes from, nor what becomes of it.
+MOEGEN_DEVICE float contracted_nowhere(float x) {
+  uint32_t bits = float_bits(x);
+  asm("" : "+r"(bits));
+  return bits_float(bits);
+}
+#endif
+
+/// a + b, rounded once: no compiler makes it part of an fma. add.rn.f32
+MOEGEN_DEVICE float add(float a, float b) {
+#ifdef MOEGEN_TARGET_CPU
+  return contracted_nowhere(a) + contracted_nowhere(b);
+#else
+  float result;
+  asm("add.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#endif
+}
+
+/// a - b, the same. sub.rn.f32
+MOEGEN_DEVICE float subtract(float a, float b) {
+#ifdef MOEGEN_TARGET_CPU
+  return contracted_nowhere(a) - contracted_nowhere(b);
+#else
+  float result;
+  asm("sub.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#endif
+}
+
+/// a * b, the same. mul.rn.f32
+MOEGEN_DEVICE float multiply(float a, float b) {
+#ifdef MOEGEN_TARGET_CPU
+  return contracted_nowhere(a * b);
+#else
+  float result;
+  asm("mul.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#endif
+}
+
+/// a / b, rounded once whatever the compiler's division flags say. div.rn.f32
+MOEGEN_DEVICE float divide(float a, float b) {
+#ifdef MOEGEN_TARGET_CPU
+  return a / b;
+#else
+  float result;
+  asm("div.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#endif
+}
+
+/// 1 / x, rounded once. rcp.rn.f32
+MOEGEN_DEVICE float reciprocal(float x) {
+#ifdef MOEGEN_TARGET_CPU
+  return 1.0f / x;
+#else
+  float result;
+  asm("rcp.rn.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#endif
+}
+
+/// Square root, rounded once; NaN for x < 0. sqrt.rn.f32
+MOEGEN_DEVICE float sqrt(float x) {
+#ifdef MOEGEN_TARGET_CPU
+  return __builtin_sqrtf(x);
+#else
+  float result;
+  asm("sqrt.rn.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#endif
+}
+
+/// |x|, exact. abs.f32
+MOEGEN_DEVICE float abs(float x) {
+#ifdef MOEGEN_TARGET_CPU
+  return __builtin_fabsf(x);
+#else
+  float result;
+  asm("abs.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#endif
+}
+
+/// The smaller one, exact; NaN if either is; -0 is below +0. min.NaN.f32, sm_80 up
+MOEGEN_DEVICE float min(float a, float b) {
+#ifdef MOEGEN_TARGET_CPU
+  if (a != a || b != b) return bits_float(0x7FFFFFFFu);
+  if (a == b) return bits_float(float_bits(a) | float_bits(b));
+  return a < b ? a : b;
+#else
+  float result;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#endif
+}
+
+/// The larger one, exact; NaN if either is; +0 is above -0. max.NaN.f32, sm_80 up
+MOEGEN_DEVICE float max(float a, float b) {
+#ifdef MOEGEN_TARGET_CPU
+  if (a != a || b != b) return bits_float(0x7FFFFFFFu);
+  if (a == b) return bits_float(float_bits(a) & float_bits(b));
+  return a > b ? a : b;
+#else
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#endif
+}
+
+/// min(max(x, low), high), exact; NaN if any is.
+MOEGEN_DEVICE float clamp(float x, float low, float high) { return min(max(x, low), high); }
+
+/// max(x, 0), exact; NaN stays NaN.
+MOEGEN_DEVICE float relu(float x) { return max(x, 0.0f); }
+
+/// significand * 2^exponent, the form in which exponentials stay accurate below the range of normal float32.
+struct Scaled {
+  float significand;
+  int32_t exponent;
+};
+
+/// 2^exponent for -126 <= exponent <= 127.
+MOEGEN_DEVICE float power_of_two(int32_t exponent) { return bits_float(static_cast<uint32_t>(exponent + 127) << 23); }
+
+/// value * 2^exponent for -252 <= exponent <= 254, rounded once if |value| >= 2^-20: the first factor keeps it normal.
+MOEGEN_DEVICE float scale(float value, int32_t exponent) {
+  const int32_t first = exponent >> 1;
+  return value * power_of_two(first) * power_of_two(exponent - first);
+}
+
+/// e^(high + low) for |low| < 2^-20 * |high|, significand in [0.7, 1.42), relative error 2^-24.6. Below -120 as at
+/// -120, which no caller can tell from 0; above 89 as at 89, which scale() makes infinite. NaN gives NaN.
+MOEGEN_DEVICE Scaled exp_scaled(float high, float low) {
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
+  high = high < -120.0f ? -120.0f : high > 89.0f ? 89.0f : high;
+  const float shifted = fma(high, 1.44269504f, kRound);
+  const float n = shifted - kRound;
+  // ln 2 = 0.693145752 + 1.42860677e-6; the first has 16 bits, so that n times it is exact.
+  const float r = fma(n, -1.42860677e-6f, fma(n, -0.693145752f, high)) + low;
+  float q = 0.00138214347f;
+  q = fma(q, r, 0.00836885534f);
+  q = fma(q, r, 0.0416682623f);
+  q = fma(q, r, 0.166665196f);
+  q = fma(q, r, 0.49999994f);
+  q = fma(q, r, 1.0f);
+  const int32_t exponent = static_cast<int32_t>(float_bits(shifted)) - static_cast<int32_t>(float_bits(kRound));
+  return {fma(q, r, 1.0f), exponent};
+}
+
+MOEGEN_DEVICE float scale(Scaled value) { return scale(value.significand, value.exponent); }
+
+/// e^x. Error below 1 ulp.
+MOEGEN_DEVICE float exp(float x) { return scale(exp_scaled(x, 0.0f)); }
+
+/// Natural logarithm; -inf at 0, NaN below. Error below 1 ulp.
+MOEGEN_DEVICE float log(float x) {
+  constexpr uint32_t kTwoThirds = 0x3F2AAAABu, kInfinity = 0x7F800000u;
+  const bool subnormal = x < 1.17549435e-38f;
+  const uint32_t bits = float_bits(subnormal ? x * 8388608.0f : x);
+  const int32_t exponent = static_cast<int32_t>(bits - kTwoThirds) >> 23;
+  const float f = bits_float(bits - (static_cast<uint32_t>(exponent) << 23)) - 1.0f;  // in [-1/3, 1/3)
+  float p = -0.128890634f;
+  p = fma(p, f, 0.13986899f);
+  p = fma(p, f, -0.121848941f);
+  p = fma(p, f, 0.140053064f);
+  p = fma(p, f, -0.166804388f);
+  p = fma(p, f, 0.20010446f);
+  p = fma(p, f, -0.249997988f);
+  p = fma(p, f, 0.333332151f);
+  p = fma(p, f, -0.5f);
+  const float log1p = fma(p, f * f, f);
+  const float result = fma(static_cast<float>(exponent - (subnormal ? 23 : 0)), 0.693147182f, log1p);
+  if (x > 0.0f && bits < kInfinity) return result;
+  if (x == 0.0f) return bits_float(kInfinity | 0x80000000u);
+  return x > 0.0f ? x : bits_float(0x7FFFFFFFu);
+}
+
+/// Hyperbolic tangent. Error below 1.5 ulp.
+MOEGEN_DEVICE float tanh(float x) {
+  const float a = abs(x);
+  if (a < 0.6f) {
+    const float s = x * x;
+    float p = -0.00589796668f;
+    p = fma(p, s, 0.0207986254f);
+    p = fma(p, s, -0.0537847169f);
+    p = fma(p, s, 0.133319363f);
+    p = fma(p, s, -0.333332986f);
+    return fma(p * s, x, x);
+  }
+  const float e = scale(exp_scaled(a + a, 0.0f));
+  const float t = 1.0f - divide(2.0f, e + 1.0f);
+  return x < 0.0f ? -t : t;
+}
+
+/// factor / (1 + e^-x) with x = high + low; factor * sigmoid stays accurate where the sigmoid alone is subnormal.
+MOEGEN_DEVICE float times_sigmoid(float factor, float high, float low) {
+  const bool negative = high < 0.0f;
+  const Scaled e = exp_scaled(negative ? high : -high, negative ? low : -low);
+  const float denominator = 1.0f + scale(e);
+  if (!negative) return divide(factor, denominator);
+  return scale(divide(factor * e.significand, denominator), e.exponent);
+}
+
+/// 1 / (1 + e^-x). Error below 2.5 ulp.
+MOEGEN_DEVICE float sigmoid(float x) { return times_sigmoid(1.0f, x, 0.0f); }
+
+/// x * sigmoid(x); -0 at -inf. Error below 3.5 ulp.
+MOEGEN_DEVICE float silu(float x) {
+  const float factor = x < -120.0f ? -120.0f : x;
+  return times_sigmoid(factor, factor, 0.0f);
+}
+
+/// x * Phi(x) with the normal distribution function: 0.5 x (1 + erf(x / sqrt 2)); -0 at -inf.
+/// Phi(-a) = e^(-a*a/2) * m(a), where the Mills ratio m falls gently from 0.5 and is fitted by a rational function.
+/// Error below 7 ulp.
+MOEGEN_DEVICE float gelu(float x) {
+  if (x > 15.0f) return x;
+  const float bounded = x < -15.0f ? -15.0f : x;  // the result is 0 from there on
+  const float a = abs(bounded);
+  const float square = a * a;
+  const Scaled e = exp_scaled(-0.5f * square, -0.5f * fma(a, a, -square));
+  float numerator = 0.00415298691f;
+  numerator = fma(numerator, a, 0.0408797602f);
+  numerator = fma(numerator, a, 0.183965493f);
+  numerator = fma(numerator, a, 0.439279147f);
+  numerator = fma(numerator, a, 0.5f);
+  float denominator = 0.0104098828f;
+  denominator = fma(denominator, a, 0.102476479f);
+  denominator = fma(denominator, a, 0.471398953f);
+  denominator = fma(denominator, a, 1.20553416f);
+  denominator = fma(denominator, a, 1.6764433f);
+  denominator = fma(denominator, a, 1.0f);
+  const float tail = divide(e.significand * numerator, denominator);
+  if (x < 0.0f) return scale(bounded * tail, e.exponent);
+  return fma(-x, scale(tail, e.exponent), x);
+}
+
+/// 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) = x sigmoid(x (c1 + c2 x^2)); -0 at -inf.
+/// The argument of the sigmoid is carried in two floats: far to the left its rounding alone would cost a hundred ulp.
+/// Error below 3.5 ulp.
+MOEGEN_DEVICE float gelu_tanh(float x) {
+  // c1 = 2 sqrt(2/pi) in a 12-bit head, so that slope - head is exact, and a tail; c2 = 0.044715 c1 in two floats.
+  constexpr float kHead = 1.595703125f, kTail = 6.59966026e-5f;
+  constexpr float kCubic = 0.0713548139f, kCubicTail = 2.39883247e-9f;
+  const float factor = x < -11.0f ? -11.0f : x;
+  const float bounded = factor > 11.0f ? 11.0f : factor;
+  const float square = bounded * bounded;
+  const float slope = fma(kCubic, square, kHead);
+  float rest = fma(kCubic, square, -(slope - kHead)) + kTail;
+  rest = fma(kCubic, fma(bounded, bounded, -square), fma(kCubicTail, square, rest));
+  const float high = bounded * slope;
+  return times_sigmoid(factor, high, fma(bounded, rest, fma(bounded, slope, -high)));
+}
+
+/// 1 / sqrt(x); inf at 0, NaN below. Error below 1.5 ulp.
+MOEGEN_DEVICE float rsqrt(float x) { return divide(1.0f, sqrt(x)); }
+
+}  // namespace moegen::math
+
 // ---- grouped_matmul/finish.cuh ---------------------------------------------------------------------------
 // grouped_matmul, epilogue: from a sum over K to a value of c. In order: scales, bias, activation, user expression, all
 // on floats; then one rounding. `Custom` is what a config adds: activate(...) and epilogue(args, value, row, column,
@@ -1251,21 +1551,10 @@ MOEGEN_DEVICE float token_scale(const Args& args, const Tile& tile, uint32_t tok
   return 1.0f;
 }
 
-/// a * b, rounded: no addition that follows makes it part of an fma, so that all plans have the same bits.
-MOEGEN_DEVICE float multiply_rounded(float a, float b) {
-#ifdef MOEGEN_TARGET_CPU
-  return a * b;
-#else
-  float product;
-  asm("mul.rn.f32 %0, %1, %2;" : "=f"(product) : "f"(a), "f"(b));
-  return product;
-#endif
-}
-
-/// Scales and bias of one sum.
+/// Scales and bias of one sum. Products are rounded by themselves, so that all plans have the same bits.
 template <class P>
 MOEGEN_DEVICE float scaled(float sum, float token, const ColumnTerms<P>& terms) {
-  if constexpr (P::rowwise || P::tensor_scales) sum = multiply_rounded(multiply_rounded(sum, token), terms.scale);
+  if constexpr (P::rowwise || P::tensor_scales) sum = math::multiply(math::multiply(sum, token), terms.scale);
   if constexpr (P::bias) sum += terms.bias;
   return sum;
 }
@@ -2186,22 +2475,51 @@ MOEGEN_DEVICE void pass_stages(const Shared<P, T>& shared, Ring<T>& ring, uint32
   }
 }
 
+/// The sum of one tile, 0 without an expert.
+template <class P, class T, uint32_t N>
+MOEGEN_DEVICE void sum_any(const Shared<P, T>& shared, Ring<T>& ring, int32_t expert, uint32_t warpgroup,
+                           float (&sum)[N / 2]) {
+  clear(sum);
+  if (expert >= 0)
+    sum_tile<P, T, N>(shared, ring, warpgroup, sum);
+  else
+    pass_stages(shared, ring, kEmptySlices<T>);
+}
+
+/// Multiplies and stores the 64 tokens of a tile that this warpgroup has, if any. What the epilogue must know of the
+/// tile waits in shared memory: two sums of 64 floats leave no register for it.
+template <class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void multiply_tokens_m(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring,
+                                     const Tile& tile, uint32_t warpgroup) {
+  using Finish = typename T::template Finish<P, T, Custom, N>;
+  if (warpgroup * kWarpgroupRows >= tile.rows)
+    return pass_stages(shared, ring, tile.expert < 0 ? kEmptySlices<T> : P::depth_blocks);
+  if (lane_index() == 0) shared.note() = tile;
+  const typename Finish::Ahead ahead(args.args, tile, warpgroup);
+  float sum[N / 2];
+  sum_any<P, T, N>(shared, ring, tile.expert, warpgroup, sum);
+  warp_sync();  // the note is there
+  store_tile(Finish(args.args, shared.note(), warpgroup, ahead), args, shared, warpgroup, sum);
+}
+
+/// Multiplies and stores a tile, N tokens wide.
+template <class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void multiply_tokens_n(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring,
+                                     const Tile& tile, uint32_t warpgroup) {
+  const typename T::template Finish<P, T, Custom, N> finish(args.args, tile, warpgroup);
+  float sum[N / 2];
+  sum_any<P, T, N>(shared, ring, tile.expert, warpgroup, sum);
+  store_tile(finish, args, shared, warpgroup, sum);
+}
+
 /// Multiplies and stores one tile, N tokens (or weights) wide.
 template <class P, class T, class Custom, uint32_t N>
 MOEGEN_DEVICE void multiply_tile(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
                                  uint32_t warpgroup) {
-  if constexpr (T::tokens_on_m) {
-    if (warpgroup * kWarpgroupRows >= tile.rows)
-      return pass_stages(shared, ring, tile.expert < 0 ? kEmptySlices<T> : P::depth_blocks);
-  }
-  const typename T::template Finish<P, T, Custom, N> finish(args.args, tile, warpgroup);
-  float sum[N / 2];
-  clear(sum);
-  if (tile.expert >= 0)
-    sum_tile<P, T, N>(shared, ring, warpgroup, sum);
+  if constexpr (T::tokens_on_m)
+    multiply_tokens_m<P, T, Custom, N>(args, shared, ring, tile, warpgroup);
   else
-    pass_stages(shared, ring, kEmptySlices<T>);
-  store_tile(finish, args, shared, warpgroup, sum);
+    multiply_tokens_n<P, T, Custom, N>(args, shared, ring, tile, warpgroup);
   warp_sync();
   keep_apart<N>();
 }
@@ -2322,6 +2640,7 @@ struct Narrow {
   enum : uint32_t { num_widths = 4 };
   enum : uint32_t { shared_bytes = 215296 };
   enum : uint32_t { threads = 384 };
+  enum : uint32_t { joined_tiles = 1 };
   enum : uint32_t { loader_registers = 40 };
   enum : uint32_t { multiplier_registers = 232 };
   enum : uint32_t { store_rows = 0 };
@@ -2358,6 +2677,7 @@ struct Wide {
   enum : uint32_t { num_widths = 8 };
   enum : uint32_t { shared_bytes = 229504 };
   enum : uint32_t { threads = 384 };
+  enum : uint32_t { joined_tiles = 1 };
   enum : uint32_t { loader_registers = 40 };
   enum : uint32_t { multiplier_registers = 232 };
   enum : uint32_t { store_rows = 64 };

@@ -128,6 +128,48 @@ MOEGEN_DEVICE float fma(float a, float b, float c) {
 #endif
 }
 
+#ifdef MOEGEN_TARGET_CPU
+/// x: the compiler cannot see where it comes from, nor what becomes of it.
+MOEGEN_DEVICE float contracted_nowhere(float x) {
+  uint32_t bits = float_bits(x);
+  asm("" : "+r"(bits));
+  return bits_float(bits);
+}
+#endif
+
+/// a + b, rounded once: no compiler makes it part of an fma. add.rn.f32
+MOEGEN_DEVICE float add(float a, float b) {
+#ifdef MOEGEN_TARGET_CPU
+  return contracted_nowhere(a) + contracted_nowhere(b);
+#else
+  float result;
+  asm("add.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#endif
+}
+
+/// a - b, the same. sub.rn.f32
+MOEGEN_DEVICE float subtract(float a, float b) {
+#ifdef MOEGEN_TARGET_CPU
+  return contracted_nowhere(a) - contracted_nowhere(b);
+#else
+  float result;
+  asm("sub.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#endif
+}
+
+/// a * b, the same. mul.rn.f32
+MOEGEN_DEVICE float multiply(float a, float b) {
+#ifdef MOEGEN_TARGET_CPU
+  return contracted_nowhere(a * b);
+#else
+  float result;
+  asm("mul.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#endif
+}
+
 /// a / b, rounded once whatever the compiler's division flags say. div.rn.f32
 MOEGEN_DEVICE float divide(float a, float b) {
 #ifdef MOEGEN_TARGET_CPU
@@ -1280,7 +1322,7 @@ struct TensorArgs {
 //
 // Order of tiles: the groups in turn; in a group slabs of `raster` units of columns; in a slab the tiles of tokens; for
 // each the units of the slab. A unit is what one cluster multiplies at once, so its blocks share their tokens. Clusters
-// take the tiles of that order in turn. Empty groups have no tile.
+// take the tiles of that order in turn, `joined_tiles` neighbours at a time. Empty groups have no tile.
 //
 // A warp walks together: each lane knows the last token tile of `groups_per_lane` neighbouring groups, so that a ballot
 // finds the lane, and a second one the group, however many groups there are.
@@ -1322,7 +1364,7 @@ class TileWalk {
   MOEGEN_DEVICE TileWalk(const Args& args, uint32_t rank)
       : args_(args),
         rank_(rank),
-        next_(block_index() / T::cluster),
+        next_(block_index() / T::cluster * T::joined_tiles),
         num_groups_(static_cast<uint32_t>(args.num_groups)) {
     load_window();
   }
@@ -1336,7 +1378,8 @@ class TileWalk {
       load_window();
     }
     find(next_ - before_, tile);
-    next_ += num_blocks() / T::cluster;
+    const bool last_joined = next_ % T::joined_tiles == T::joined_tiles - 1;
+    next_ += last_joined ? (num_blocks() / T::cluster - 1) * T::joined_tiles + 1 : 1;
     return true;
   }
 
@@ -1345,6 +1388,9 @@ class TileWalk {
     kWindow = kWarpSize * P::groups_per_lane,
     kUnits = ceil_div<uint32_t>(P::output_columns, T::tile_columns* T::cluster),
   };
+  static_assert(T::joined_tiles == 1 ||
+                    (T::cluster == 1 && kUnits % T::joined_tiles == 0 && T::raster % T::joined_tiles == 0),
+                "joined tiles are neighbours in the order of tiles");
 
   MOEGEN_DEVICE uint32_t last(uint32_t lane) const { return shuffle(lane_tiles_, lane); }
 
@@ -1363,7 +1409,7 @@ class TileWalk {
 
   MOEGEN_DEVICE void load_window() {
     uint32_t tiles = 0;
-#pragma unroll
+#pragma unroll 1  // all groups at once take registers that loaders of scales need
     for (uint32_t i = 0; i < P::groups_per_lane; ++i)
       tiles += count_tiles<T>(group(first_ + lane_index() * P::groups_per_lane + i).rows);
     lane_tiles_ = scan(tiles);
@@ -1421,6 +1467,7 @@ class TileWalk {
 //            scales of weights a scale for each token, then those of the weights; mxfp8: MxScales of mx_scales.cuh
 //   tiles'   [stages] Tile, valid in the stage with which a tile begins
 //   full, empty [stages] barriers
+//   notes    [multiplying warps] with tokens on M: the warp's Tile, until its sum is done
 //
 // full[s]:  1 arrival of the loading thread with the bytes of its copies, 1 of each warp that brings scales.
 // empty[s]: 1 arrival of each multiplying warp of every block of the cluster.
@@ -1460,7 +1507,8 @@ struct Layout {
     infos = scales + T::stages * scale_bytes,
     full = infos + T::stages * sizeof(Tile),
     empty = full + T::stages * 8,
-    total = empty + T::stages * 8,
+    notes = empty + T::stages * 8,
+    total = notes + (T::tokens_on_m ? T::warpgroups * kWarpgroupThreads / kWarpSize * sizeof(Tile) : 0),
   };
 };
 
@@ -1479,6 +1527,10 @@ struct Shared {
     return reinterpret_cast<float*>(base + L::scales + stage * L::scale_bytes);
   }
   MOEGEN_DEVICE Tile& tile(uint32_t stage) const { return reinterpret_cast<Tile*>(base + L::infos)[stage]; }
+  /// This multiplying warp's.
+  MOEGEN_DEVICE Tile& note() const {
+    return reinterpret_cast<Tile*>(base + L::notes)[warp_index() - kWarpgroupThreads / kWarpSize];
+  }
   MOEGEN_DEVICE uint64_t* full(uint32_t stage) const { return reinterpret_cast<uint64_t*>(base + L::full) + stage; }
   MOEGEN_DEVICE uint64_t* empty(uint32_t stage) const { return reinterpret_cast<uint64_t*>(base + L::empty) + stage; }
 };
@@ -1765,21 +1817,10 @@ MOEGEN_DEVICE float token_scale(const Args& args, const Tile& tile, uint32_t tok
   return 1.0f;
 }
 
-/// a * b, rounded: no addition that follows makes it part of an fma, so that all plans have the same bits.
-MOEGEN_DEVICE float multiply_rounded(float a, float b) {
-#ifdef MOEGEN_TARGET_CPU
-  return a * b;
-#else
-  float product;
-  asm("mul.rn.f32 %0, %1, %2;" : "=f"(product) : "f"(a), "f"(b));
-  return product;
-#endif
-}
-
-/// Scales and bias of one sum.
+/// Scales and bias of one sum. Products are rounded by themselves, so that all plans have the same bits.
 template <class P>
 MOEGEN_DEVICE float scaled(float sum, float token, const ColumnTerms<P>& terms) {
-  if constexpr (P::rowwise || P::tensor_scales) sum = multiply_rounded(multiply_rounded(sum, token), terms.scale);
+  if constexpr (P::rowwise || P::tensor_scales) sum = math::multiply(math::multiply(sum, token), terms.scale);
   if constexpr (P::bias) sum += terms.bias;
   return sum;
 }
@@ -2700,22 +2741,51 @@ MOEGEN_DEVICE void pass_stages(const Shared<P, T>& shared, Ring<T>& ring, uint32
   }
 }
 
+/// The sum of one tile, 0 without an expert.
+template <class P, class T, uint32_t N>
+MOEGEN_DEVICE void sum_any(const Shared<P, T>& shared, Ring<T>& ring, int32_t expert, uint32_t warpgroup,
+                           float (&sum)[N / 2]) {
+  clear(sum);
+  if (expert >= 0)
+    sum_tile<P, T, N>(shared, ring, warpgroup, sum);
+  else
+    pass_stages(shared, ring, kEmptySlices<T>);
+}
+
+/// Multiplies and stores the 64 tokens of a tile that this warpgroup has, if any. What the epilogue must know of the
+/// tile waits in shared memory: two sums of 64 floats leave no register for it.
+template <class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void multiply_tokens_m(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring,
+                                     const Tile& tile, uint32_t warpgroup) {
+  using Finish = typename T::template Finish<P, T, Custom, N>;
+  if (warpgroup * kWarpgroupRows >= tile.rows)
+    return pass_stages(shared, ring, tile.expert < 0 ? kEmptySlices<T> : P::depth_blocks);
+  if (lane_index() == 0) shared.note() = tile;
+  const typename Finish::Ahead ahead(args.args, tile, warpgroup);
+  float sum[N / 2];
+  sum_any<P, T, N>(shared, ring, tile.expert, warpgroup, sum);
+  warp_sync();  // the note is there
+  store_tile(Finish(args.args, shared.note(), warpgroup, ahead), args, shared, warpgroup, sum);
+}
+
+/// Multiplies and stores a tile, N tokens wide.
+template <class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void multiply_tokens_n(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring,
+                                     const Tile& tile, uint32_t warpgroup) {
+  const typename T::template Finish<P, T, Custom, N> finish(args.args, tile, warpgroup);
+  float sum[N / 2];
+  sum_any<P, T, N>(shared, ring, tile.expert, warpgroup, sum);
+  store_tile(finish, args, shared, warpgroup, sum);
+}
+
 /// Multiplies and stores one tile, N tokens (or weights) wide.
 template <class P, class T, class Custom, uint32_t N>
 MOEGEN_DEVICE void multiply_tile(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
                                  uint32_t warpgroup) {
-  if constexpr (T::tokens_on_m) {
-    if (warpgroup * kWarpgroupRows >= tile.rows)
-      return pass_stages(shared, ring, tile.expert < 0 ? kEmptySlices<T> : P::depth_blocks);
-  }
-  const typename T::template Finish<P, T, Custom, N> finish(args.args, tile, warpgroup);
-  float sum[N / 2];
-  clear(sum);
-  if (tile.expert >= 0)
-    sum_tile<P, T, N>(shared, ring, warpgroup, sum);
+  if constexpr (T::tokens_on_m)
+    multiply_tokens_m<P, T, Custom, N>(args, shared, ring, tile, warpgroup);
   else
-    pass_stages(shared, ring, kEmptySlices<T>);
-  store_tile(finish, args, shared, warpgroup, sum);
+    multiply_tokens_n<P, T, Custom, N>(args, shared, ring, tile, warpgroup);
   warp_sync();
   keep_apart<N>();
 }
@@ -2845,6 +2915,7 @@ struct Narrow {
   enum : uint32_t { num_widths = 4 };
   enum : uint32_t { shared_bytes = 231712 };
   enum : uint32_t { threads = 384 };
+  enum : uint32_t { joined_tiles = 1 };
   enum : uint32_t { loader_registers = 40 };
   enum : uint32_t { multiplier_registers = 232 };
   enum : uint32_t { store_rows = 0 };
@@ -2881,6 +2952,7 @@ struct Wide {
   enum : uint32_t { num_widths = 8 };
   enum : uint32_t { shared_bytes = 206976 };
   enum : uint32_t { threads = 384 };
+  enum : uint32_t { joined_tiles = 1 };
   enum : uint32_t { loader_registers = 40 };
   enum : uint32_t { multiplier_registers = 232 };
   enum : uint32_t { store_rows = 0 };
