@@ -227,7 +227,8 @@ TEST_CASE("a product in a sum is part of an fma, of two products the first") {
   CHECK(emitted_short("x * y - -bias") == "fma(in_x, in_y, -(-in_bias))");
   CHECK(emitted_short("x * 2 - -1 * y") == "fma(in_x, 2.0f, -multiply((-1.0f), in_y))");
   CHECK(emitted_short("x * y + y * bias") == "fma(in_x, in_y, multiply(in_y, in_bias))");
-  CHECK(emitted_short("x + y * bias + 1 - x / y") == "subtract(add(fma(in_y, in_bias, in_x), 1.0f), divide(in_x, in_y))");
+  CHECK(emitted_short("x + y * bias + 1 - x / y") ==
+        "subtract(add(fma(in_y, in_bias, in_x), 1.0f), divide(in_x, in_y))");
   CHECK(emitted_short("-(x * y) + bias") == "add((-multiply(in_x, in_y)), in_bias)");
 }
 

@@ -210,7 +210,8 @@ bool fits_192(std::int64_t columns) {
 // column, and loops are unrolled. Beside DeepGEMM, rows a group on average in brackets, tokens on N and on M: 0.70 and
 // 0.98 (1055), 0.83 and 1.06 (259), 1.00 and 1.13 (130), 1.05 and 1.08 (64). Groups of a few tiles waste less with
 // tiles of 128 tokens: 1.03 against 0.96 (508), where 192 rows of b go into the columns. Large groups are 4 % slower
-// with them. With gate and up 256 rows: 1807 us against 1849 (508), but 619 against 569 (249), 1780 against 1722 (4214).
+// with them. With gate and up 256 rows: 1807 us against 1849 (508), but 619 against 569 (249), 1780 against 1722
+// (4214).
 std::vector<Kind> block_kinds(const MatmulProblem& problem) {
   std::vector<Kind> kinds = {{"narrow", 0, false, narrow_parameters()}, {"tall", 41, true, tall_parameters(problem)}};
   if (problem.gated) kinds.push_back(mid_kind(problem, 320, 256));
