@@ -218,15 +218,16 @@ TEST_CASE("threads of many blocks meet at the same words") {
 TEST_CASE("the sums and products of math are rounded by themselves") {
   constexpr std::string_view kBody = R"(
   if (thread_index() != 0) return;
-  const float zero = static_cast<float>(out[7]);
-  const float a = 1.000244140625f + zero, c = 1.00048828125f + zero;  // 1 + 2^-12; a * a is c + 2^-24
-  out[0] = float_bits(math::add(a * a, -c));
-  out[1] = float_bits(math::add(-c, a * a));
-  out[2] = float_bits(math::subtract(a * a, c));
-  out[3] = float_bits(math::multiply(a, a) - c);
-  out[4] = float_bits(math::add(math::multiply(a, a), -c));
-  out[5] = float_bits(math::fma(a, a, -c));
-  out[6] = float_bits(a * a - c);)";
+  const float c = 1.00048828125f;
+  // 1 + 2^-12, of words that nobody knows to be 0: products of their own, each c + 2^-24.
+  const auto a = [&](uint32_t i) { return 1.000244140625f + static_cast<float>(out[i]); };
+  out[0] = float_bits(math::add(a(10) * a(11), -c));
+  out[1] = float_bits(math::add(-c, a(12) * a(13)));
+  out[2] = float_bits(math::subtract(a(14) * a(15), c));
+  out[3] = float_bits(math::multiply(a(16), a(17)) - c);
+  out[4] = float_bits(math::add(math::multiply(a(18), a(19)), -c));
+  out[5] = float_bits(math::fma(a(20), a(21), -c));
+  out[6] = float_bits(a(22) * a(23) - c);)";
   constexpr std::uint32_t kRest = 0x33800000;  // 2^-24
   CoreKernel kernel(kBody);
   REQUIRE(kernel.run({.grid = 1, .block = 32}) == "");

@@ -3235,8 +3235,7 @@ MOEGEN_DEVICE void store_tile(const FinishTokensM<P, T, Custom, N>& finish, cons
   static_assert(T::tile_columns * T::joined_tiles == 128, "joined tiles are one group of columns");
   const Staging<P, T> staging = {shared.staging(warpgroup), warpgroup};
   if constexpr (T::joined_tiles == 1) {
-    store_panels(args, staging, finish.tile, warpgroup,
-                 [&](uint32_t, uint32_t) { stage_whole(finish, staging, sum); });
+    store_panels(args, staging, finish.tile, warpgroup, [&](uint32_t, uint32_t) { stage_whole(finish, staging, sum); });
   } else if (finish.tile.unit % 2 == 0) {
     park_values(finish, staging, sum);
   } else {
