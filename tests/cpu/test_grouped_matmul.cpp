@@ -3,6 +3,8 @@
 // rows, with every check on. Compiling a kernel takes seconds and running it on such rows a twentieth of one.
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -10,6 +12,8 @@
 #include <fmt/core.h>
 
 #include "cpu/schedules.hpp"
+#include "reference/number.hpp"
+#include "reference/quantize.hpp"
 #include "support/cpu_text.hpp"
 #include "support/device_sums.hpp"
 #include "support/grouped_matmul_table.hpp"
@@ -159,6 +163,53 @@ void check_claims(const char* arch, bool all) {
   }
 }
 
+/// What the up projection of `options` leaves, with the same inputs whatever is fused.
+struct UpOutput {
+  std::vector<char> c, c_scales;
+  std::int64_t rows = 0, columns = 0;
+};
+UpOutput up_output(const char* arch, test::MatmulOptions options, test::MatmulFusion fusion) {
+  options.fusion = fusion;
+  const test::MatmulTest t = plain_case(options, verify::GroupPattern::ragged, 33, 3);
+  const Kernel kernel = engine_of(arch).get(t.config, t.kernel);
+  const verify::GroupedMatmulProblem problem(Target::cpu, verify::matmul_spec(kernel, t.config), t.matmul_case);
+  problem.run(kernel);
+  return {problem.output(), problem.output_scales(), t.matmul_case.num_rows(), problem.spec().output_columns};
+}
+
+/// Codes and scales of mxfp8 of `floats`, by the definition.
+UpOutput quantised(const UpOutput& floats, double floor) {
+  UpOutput codes = {std::vector<char>(floats.c.size() / 4), {}, floats.rows, floats.columns};
+  for (std::int64_t row = 0; row < floats.rows; ++row)
+    for (std::int64_t first = 0; first < floats.columns; first += 32) {
+      const std::int64_t end = std::min(first + 32, floats.columns);
+      const auto at = [&](std::int64_t column) { return static_cast<std::size_t>(row * floats.columns + column); };
+      const auto value = [&](std::int64_t column) {
+        return reference::load(Dtype::float32, floats.c.data(), at(column));
+      };
+      double most = 0;
+      for (std::int64_t i = first; i < end; ++i) most = std::max(most, std::abs(value(i)));
+      const double scale = reference::e4m3_scale(most, floor, Dtype::float8_e8m0fnu);
+      codes.c_scales.push_back(0);
+      reference::store(Dtype::float8_e8m0fnu, &codes.c_scales.back(), 0, scale);
+      for (std::int64_t i = first; i < end; ++i)
+        reference::store(Dtype::float8_e4m3fn, codes.c.data(), at(i), reference::e4m3_value(value(i), scale));
+    }
+  return codes;
+}
+
+void check_codes(const char* arch) {
+  const test::MatmulOptions options = {
+      .up = true, .scheme = 15, .hidden = 208, .intermediate = 176, .bias = true, .space = kSmallTiles};
+  const UpOutput floats = up_output(arch, options, test::kActivatedMatmul);
+  const UpOutput got = up_output(arch, options, test::kQuantisedMatmul);
+  const UpOutput want = quantised(floats, test::matmul_config(options)->quantization.floor);
+  REQUIRE(got.c.size() == want.c.size());
+  REQUIRE(std::set<char>(want.c_scales.begin(), want.c_scales.end()).size() > 1);
+  CHECK(got.c == want.c);
+  CHECK(got.c_scales == want.c_scales);
+}
+
 void check_table(const char* arch, std::size_t step) {
   std::vector<test::MatmulTest> tests;
   const test::Shard shard = test::table_shard();
@@ -199,6 +250,10 @@ TEST_CASE("the reference that runs on a GPU gives the host's sums") {
 TEST_CASE("grouped_matmul is right and clean on every pattern of groups") { check_every_pattern(kArchs[0], false); }
 
 TEST_CASE("NaN stays inside its expert, and a row has the same bits alone") { check_claims(kArchs[0], false); }
+
+TEST_CASE("codes of a fused quantiser are those of the floats that the same matmul stores") { check_codes(kArchs[1]); }
+
+TEST_CASE("the same of tensor copies and wgmma" * doctest::skip()) { check_codes(kArchs[0]); }
 
 // A minute: --no-skip.
 TEST_CASE("the same of more kernels and on lesser archs" * doctest::skip()) {

@@ -10,7 +10,7 @@ must stay untouched. DeepGEMM takes part where it can be imported, with the fast
 compiled beforehand by processes of their own (--warm 0: not).
 
 Shapes: indices into the table (0-13), or parts of names ("decode"). Schemes: bf16, rowwise, rowwise_fast, block128,
-block128_column. Times are microseconds; "x torch" and "x DeepGEMM" are their time over ours.
+block128_column, mxfp8 (DeepGEMM: its block128). Times are microseconds; "x torch" and "x DeepGEMM" are their time over ours.
 """
 import argparse
 import concurrent.futures
@@ -42,12 +42,13 @@ SHAPES = [
     ("qwen3-235b decode", 128, 4, 3072, 4096),
     ("mixtral decode", 8, 4, 28672, 4096),
 ]
-FP8_SCHEMES = ("rowwise", "rowwise_fast", "block128", "block128_column")
+FP8_SCHEMES = ("rowwise", "rowwise_fast", "block128", "block128_column", "mxfp8")
 SCHEMES = ("bf16",) + FP8_SCHEMES
 CANARY_ROWS = 64
 GBPS_ROWS, DECODE_ROWS = 64, 8  # mean rows of a group up to which a row is in GB/s, and is held to the copy roof
 SPREAD = 150.0  # of float8 codes: normal values as a quantiser leaves them
-LIMITS = {"bf16": 2.5e-3, "rowwise": 2.5e-3, "rowwise_fast": 5e-3, "block128": 2.5e-3, "block128_column": 2.5e-3}
+LIMITS = {"bf16": 2.5e-3, "rowwise": 2.5e-3, "rowwise_fast": 5e-3, "block128": 2.5e-3, "block128_column": 2.5e-3,
+          "mxfp8": 2.5e-3}
 
 
 def counts_of_shapes():
@@ -113,7 +114,7 @@ def config_of(index, scheme):
         return config
     fast = "fast" if scheme == "rowwise_fast" else "float32"
     config["dtypes"] = {"weight": "float8_e4m3fn", "accumulate": fast}
-    config["quantization"] = {"scheme": "rowwise" if scheme.startswith("rowwise") else "block128"}
+    config["quantization"] = {"scheme": scheme.split("_")[0]}
     if scheme == "block128_column":
         config["quantization"]["scale_layout"] = "column"
     return config
@@ -162,9 +163,17 @@ class Inputs:
 
         self.row_a, self.row_b = scales(self.rows), scales(self.groups, self.columns)
         self.block_a, self.block_b = scales(self.rows, blocks), scales(self.groups, wide, blocks)
+        self.mx_a, self.mx_b = self.mx_scales(self.rows), self.mx_scales(self.groups, self.columns)
         self.stride = round_up(self.rows, 4)
         self.column_a = torch.full((blocks, self.stride), float("nan"), device="cuda")
         self.column_a[:, :self.rows] = self.block_a.t()
+
+    def mx_scales(self, *shape):
+        """Codes of float8_e8m0fnu: 2^-8 to 2^-6."""
+        return torch.randint(119, 122, (*shape, ceil_div(self.depth, 32)), device="cuda", dtype=torch.uint8)
+
+    def scaled_mx(self, values, codes):
+        return values * torch.exp2(codes.double() - 127).repeat_interleave(32, 1)[:, :self.depth]
 
     def reference(self, scheme, group, rows):
         """float64 of `rows` (positions in all rows) of `group`."""
@@ -172,6 +181,8 @@ class Inputs:
         if scheme.startswith("block128"):
             a *= self.block_a[rows].double().repeat_interleave(128, 1)[:, :self.depth]
             b *= self.block_b[group].double().repeat_interleave(128, 0)[:self.columns].repeat_interleave(128, 1)[:, :self.depth]
+        if scheme == "mxfp8":
+            a, b = self.scaled_mx(a, self.mx_a[rows]), self.scaled_mx(b, self.mx_b[group])
         c = a @ b.t()
         if scheme.startswith("rowwise"):
             c *= self.row_a[rows, None].double() * self.row_b[group].double()
@@ -218,6 +229,8 @@ def moegen_contender(moegen, kernels, index, scheme, inputs, hints):
             args.a_scales, args.b_scales = inputs.row_a.data_ptr(), inputs.row_b.data_ptr()
         elif scheme == "block128":
             args.a_scales, args.b_scales = inputs.block_a.data_ptr(), inputs.block_b.data_ptr()
+        elif scheme == "mxfp8":
+            args.a_scales, args.b_scales = inputs.mx_a.data_ptr(), inputs.mx_b.data_ptr()
         elif scheme == "block128_column":
             args.a_scales, args.b_scales = inputs.column_a.data_ptr(), inputs.block_b.data_ptr()
             args.a_scales_stride = inputs.stride
