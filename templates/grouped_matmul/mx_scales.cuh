@@ -8,8 +8,9 @@
 //
 // Cost. A product of two scales and an fma for each sum and 32 of K: for 128 tokens by 128 rows of weights by 128 of K
 // these are 2 * 4 * 128 * 128 / 128 lanes = 1024 cycles of a multiprocessor, where the tensor cores of a Hopper take
-// 512. So it is float instructions that bound large groups, at half the rate of fp8 products; with up to 64 tokens a
-// tile they take less time (512 cycles) than the weights of a slice need from HBM (16 KiB: 820 cycles of an H200).
+// 512, and shared memory's path about 1400 (docs/kernels.md). So large groups run at a quarter to a third of the rate
+// of other fp8; a few tokens a tile take less time than the weights of a slice need from HBM (16 KiB: 820 cycles of
+// an H200).
 #pragma once
 
 #include "../core/math.cuh"
