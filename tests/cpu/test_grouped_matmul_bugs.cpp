@@ -107,27 +107,6 @@ const std::vector<Edit>& pipeline_edits() {
        .wrong = "",
        .scheme = kBlocks,
        .finding = CpuFinding::race_shared},
-      {.name = "a stage is given back while lanes read its scales",
-       .file = "grouped_matmul/sum_block128.cuh",
-       .right = "        warp_sync();  // all lanes have read theirs before one gives the stage back\n",
-       .wrong = "",
-       .scheme = kBlocks,
-       .finding = CpuFinding::race_shared,
-       .quantised = true},
-      {.name = "codes are staged where another lane's values are",
-       .file = "grouped_matmul/quantize_tokens_m.cuh",
-       .right = "    warp_sync();  // codes lie where another lane's values were\n",
-       .wrong = "",
-       .scheme = kBlocks,
-       .finding = CpuFinding::race_shared,
-       .quantised = true},
-      {.name = "values are parked where a box is still read",
-       .file = "grouped_matmul/quantize_tokens_m.cuh",
-       .right = "  wait_for_boxes<T, 0>(lane_index() == 0);\n",
-       .wrong = "",
-       .scheme = kBlocks,
-       .finding = CpuFinding::race_shared,
-       .quantised = true},
   };
   return edits;
 }
@@ -177,24 +156,6 @@ const std::vector<Edit>& number_edits() {
        .wrong = "rows > 0;",
        .scheme = kBlocks,
        .many_rows = true},
-      {.name = "a token's values with those of another",
-       .file = "grouped_matmul/quantize_tokens_m.cuh",
-       .right = "parking.get(half, value);",
-       .wrong = "parking.get(half ^ 1, value);",
-       .scheme = kBlocks,
-       .quantised = true},
-      {.name = "half a group and the half of another",
-       .file = "grouped_matmul/tile.cuh",
-       .right = "(num_blocks() / T::cluster - 1) * T::joined_tiles + 1",
-       .wrong = "num_blocks() / T::cluster",
-       .scheme = kBlocks,
-       .quantised = true},
-      {.name = "the scale of another group",
-       .file = "grouped_matmul/quantize_tokens_m.cuh",
-       .right = "group = finish.tile.unit / T::joined_tiles;",
-       .wrong = "group = finish.tile.unit / T::joined_tiles ^ 1;",
-       .scheme = kBlocks,
-       .quantised = true},
   };
   return edits;
 }
@@ -236,6 +197,53 @@ const std::vector<Edit>& mx_edits() {
        .right = "constexpr uint64_t kScales = ceil_div<uint32_t>(P::depth, kMxDepth);",
        .wrong = "constexpr uint64_t kScales = kMxSteps * P::depth_blocks;",
        .scheme = kMx},
+  };
+  return edits;
+}
+
+// ---- joined tiles, whose rows are quantised ----
+
+const std::vector<Edit>& joined_edits() {
+  static const std::vector<Edit> edits = {
+      {.name = "a stage is given back while lanes read its scales",
+       .file = "grouped_matmul/sum_block128.cuh",
+       .right = "        warp_sync();  // all lanes have read theirs before one gives the stage back\n",
+       .wrong = "",
+       .scheme = kBlocks,
+       .finding = CpuFinding::race_shared,
+       .quantised = true},
+      {.name = "codes are staged where another lane's values are",
+       .file = "grouped_matmul/quantize_tokens_m.cuh",
+       .right = "    warp_sync();  // codes lie where another lane's values were\n",
+       .wrong = "",
+       .scheme = kBlocks,
+       .finding = CpuFinding::race_shared,
+       .quantised = true},
+      {.name = "values are parked where a box is still read",
+       .file = "grouped_matmul/quantize_tokens_m.cuh",
+       .right = "  wait_for_boxes<T, 0>(lane_index() == 0);\n",
+       .wrong = "",
+       .scheme = kBlocks,
+       .finding = CpuFinding::race_shared,
+       .quantised = true},
+      {.name = "a token's values with those of another",
+       .file = "grouped_matmul/quantize_tokens_m.cuh",
+       .right = "parking.get(half, value);",
+       .wrong = "parking.get(half ^ 1, value);",
+       .scheme = kBlocks,
+       .quantised = true},
+      {.name = "half a group and the half of another",
+       .file = "grouped_matmul/tile.cuh",
+       .right = "(num_blocks() / T::cluster - 1) * T::joined_tiles + 1",
+       .wrong = "num_blocks() / T::cluster",
+       .scheme = kBlocks,
+       .quantised = true},
+      {.name = "the scale of another group",
+       .file = "grouped_matmul/quantize_tokens_m.cuh",
+       .right = "group = finish.tile.unit / T::joined_tiles;",
+       .wrong = "group = finish.tile.unit / T::joined_tiles ^ 1;",
+       .scheme = kBlocks,
+       .quantised = true},
   };
   return edits;
 }
@@ -325,6 +333,7 @@ void check_edit(const Edit& edit) {
 TEST_CASE("every edit has its place in the templates") {
   for (const Edit& edit : pipeline_edits()) test::EditedTemplates{edit};
   for (const Edit& edit : number_edits()) test::EditedTemplates{edit};
+  for (const Edit& edit : joined_edits()) test::EditedTemplates{edit};
   for (const Edit& edit : mx_edits()) test::EditedTemplates{edit};
 }
 
@@ -347,6 +356,10 @@ TEST_CASE("an edit of the pipeline and one of the numbers are caught") {
 
 TEST_CASE("every edit of the pipeline is caught" * doctest::skip()) {
   for (const Edit& edit : pipeline_edits()) check_edit(edit);
+}
+
+TEST_CASE("every edit of joined tiles is caught" * doctest::skip()) {
+  for (const Edit& edit : joined_edits()) check_edit(edit);
 }
 
 TEST_CASE("every edit of the numbers is caught" * doctest::skip()) {
