@@ -64,7 +64,8 @@ class Parser {
   }
 
  private:
-  // Counts the nesting of calls to the parser itself, which parentheses and prefixes deepen without adding nodes.
+  // Counts the nesting of calls to the parser itself, which parentheses deepen without adding nodes: one for each
+  // parenthesis, call, prefix and choice, and one for the value in the middle.
   class Nesting {
    public:
     explicit Nesting(Parser& parser) : depth_(parser.depth_) { parser.check_depth(++depth_, parser.token_.position); }
@@ -107,10 +108,10 @@ class Parser {
 
   // choice = binary ["?" choice ":" choice]
   int parse_choice() {
-    const Nesting nesting(*this);
     const int condition = parse_binary(1);
     const Token token = token_;
     if (!accept("?")) return condition;
+    const Nesting nesting(*this);
     const int yes = parse_choice();
     expect(":", "between the two branches of '?'");
     const int no = parse_choice();

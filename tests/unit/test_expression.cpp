@@ -206,7 +206,14 @@ TEST_CASE("the caret of a long text stands below its word") {
 }
 
 TEST_CASE("length and depth have stated limits") {
-  CHECK(value_of(repeated("(", 60) + "x" + repeated(")", 60), 5) == 5);
+  CHECK(value_of(repeated("(", 127) + "x" + repeated(")", 127), 5) == 5);
+  CHECK(value_of(repeated("-", 127) + "x", 5) == -5);
+  CHECK(value_of(repeated("abs(", 127) + "x" + repeated(")", 127), -5) == 5);
+  for (const std::string_view opening : {"(", "-", "abs("}) {
+    const Refusal refused = refusal_of(repeated(opening, 128) + "x");
+    CHECK(refused.fact == "the expression nests too deeply; at most 128 levels are allowed");
+    CHECK(refused.position == 128 * opening.size());
+  }
   CHECK(value_of("x" + repeated("+x", 127), 1) == 128);
   CHECK(refusal_of("x" + repeated("+x", 128)).fact ==
         "the expression nests too deeply; at most 128 levels are allowed");
