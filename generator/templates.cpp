@@ -20,6 +20,11 @@ std::string read_file(const std::filesystem::path& path) {
   return text;
 }
 
+[[noreturn]] void refuse(std::string_view folder, std::string_view fact) {
+  throw Error(ErrorCode::config,
+              fmt::format("template folder '{}' {}; it must be a copy of moegen's templates/", folder, fact));
+}
+
 bool is_template(const std::filesystem::path& path) { return path.extension() == ".cuh" || path.extension() == ".h"; }
 
 }  // namespace
@@ -35,20 +40,22 @@ const Templates& Templates::embedded() {
 }
 
 Templates Templates::from_directory(const std::filesystem::path& directory) {
-  std::error_code error;
+  std::error_code error, ignored;
   if (!std::filesystem::is_regular_file(directory / "core" / "types.cuh", error))
-    throw Error(ErrorCode::config,
-                fmt::format("template folder '{}' holds no core/types.cuh; it must be a copy of moegen's templates/",
-                            directory.string()));
+    refuse(directory.string(), "holds no core/types.cuh");
   Templates read;
-  for (const auto& item : std::filesystem::recursive_directory_iterator(directory))
-    if (item.is_regular_file() && is_template(item.path()))
-      read.files_.emplace(item.path().lexically_relative(directory).generic_string(), read_file(item.path()));
+  read.folder_ = directory.string();
+  std::filesystem::recursive_directory_iterator item(directory, error);
+  for (; !error && item != std::filesystem::recursive_directory_iterator(); item.increment(error))
+    if (item->is_regular_file(ignored) && is_template(item->path()))
+      read.files_.emplace(item->path().lexically_relative(directory).generic_string(), read_file(item->path()));
+  if (error) refuse(read.folder_, "cannot be read: " + error.message());
   return read;
 }
 
 std::string_view Templates::text(std::string_view path) const {
   const auto found = files_.find(path);
+  if (found == files_.end() && !folder_.empty()) refuse(folder_, fmt::format("holds no {}", path));
   if (found == files_.end()) throw Error(ErrorCode::internal, fmt::format("no template '{}'", path));
   return found->second;
 }

@@ -359,6 +359,18 @@ TEST_CASE_FIXTURE(EngineFixture, "a template folder that is none is refused") {
   CHECK(refusal(ErrorCode::config, [&] { Engine engine(wanted); }).find("none") != std::string::npos);
 }
 
+TEST_CASE_FIXTURE(EngineFixture, "a template folder that lacks a file is refused when a kernel needs it") {
+  EngineOptions wanted = options();
+  wanted.template_dir = folder.path() / "templates";
+  fs::copy(fs::path(MOEGEN_SOURCE_DIR) / "templates", wanted.template_dir, fs::copy_options::recursive);
+  fs::remove(wanted.template_dir / "create_indices/kernel.cuh");
+  fs::create_symlink("kernel.cuh", wanted.template_dir / "create_indices/kernel.cuh");  // leads to itself
+  Engine engine(wanted);
+  CHECK(refusal(ErrorCode::config, [&] { engine.get(small_config(), "create_indices"); }) ==
+        "template folder '" + wanted.template_dir.string() +
+            "' holds no create_indices/kernel.cuh; it must be a copy of moegen's templates/");
+}
+
 TEST_CASE_FIXTURE(EngineFixture, "a compile that failed leaves nothing behind: the next one may succeed") {
   fake::nvrtc().failure = "x.cu(1): error: seeded\n";
   Engine engine(options());

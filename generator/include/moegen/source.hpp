@@ -20,11 +20,12 @@ class Templates {
   static const Templates& embedded();
   /// Templates read from a folder (MOEGEN_TEMPLATE_DIR, for work on kernels). Throws: config if it is not one.
   static Templates from_directory(const std::filesystem::path& directory);
-  /// Text of `path`. Throws: internal if there is none.
+  /// Text of `path`. Throws, if there is none: config where the templates are a folder's, else internal.
   std::string_view text(std::string_view path) const;
 
  private:
   std::map<std::string, std::string, std::less<>> files_;
+  std::string folder_;  ///< where they were read from; empty: built in
 };
 
 /// A kernel's text. It contains no `#include`, and the same plan always gives the same bytes.
@@ -33,7 +34,7 @@ struct Source {
   std::vector<std::string> entries;  ///< extern "C" names, each once, in the order of Plan::entries
 };
 
-/// Emits the source of `plan`. Pure and deterministic. Throws: internal on a broken template.
+/// Emits the source of `plan`. Pure and deterministic. Throws: as Templates::text.
 Source emit_source(const Plan& plan, const Templates& templates = Templates::embedded());
 
 /// What of `plan` compiles apart, at the same time where there are cores: each a plan for some of the entries, in their
