@@ -17,6 +17,7 @@
 #include "support/output_file.hpp"
 #include "support/standard_output.hpp"
 #include "support/table.hpp"
+#include "text_file.hpp"
 
 namespace moegen::cli {
 namespace {
@@ -40,7 +41,7 @@ ImportResult import_model(const Request& request) {
   options.expert_parallel = as_int(request.expert_parallel, 1);
   options.expert_parallel_rank = as_int(request.rank, 0);
   options.tensor_parallel = as_int(request.tensor_parallel, 1);
-  return import_hf(read_file(request.file), request.file == "-" ? "<stdin>" : request.file, options);
+  return import_hf(read_text(request.file), text_origin(request.file), options);
 }
 
 /// "0-2, 5".
@@ -97,7 +98,7 @@ Json as_json(const ImportResult& result) {
 
 void declare(Options& options, Request& request) {
   options.positional("FILE", request.file, "a model's config.json; '-' reads standard input");
-  options.text("-o,--out", request.out, "OUT", "write the config there (default: standard output)");
+  options.output("-o,--out", request.out, "OUT", "write the config there (default: standard output)");
   options.text("--name", request.name, "NAME", "name of the config (default: from FILE)");
   options.integer("--layer", request.layer, 0, "N", "the layer to import (default: the most frequent MoE layer)");
   options.choice("--weights", request.weights, {"bfloat16", "float8_e4m3fn"}, "the twin of a 4-bit model");

@@ -42,6 +42,8 @@ struct Inspected {
   CubinInfo info;
 };
 
+/// More than any pack has: a device without an end is no input.
+constexpr std::size_t kMaxInputBytes = std::size_t{512} << 20;
 constexpr std::string_view kEntryStart = "moegen entry\n", kPackStart = "moegen pack\n";
 
 Inspected from_entry(const cache::Entry& entry, const std::string& source) {
@@ -89,7 +91,7 @@ void add_config(const Config& config, const Selection& selection, std::vector<In
 }
 
 void add_input(const std::string& path, const Selection& selection, std::vector<Inspected>& found) {
-  const std::string bytes = read_file(path);
+  const std::string bytes = read_file(path, kMaxInputBytes);
   const std::string source = path == "-" ? "<stdin>" : path;
   if (is_elf(bytes)) {
     found.push_back({source, std::nullopt, std::nullopt, bytes.size(), read_cubin(bytes, source)});

@@ -110,7 +110,7 @@ fs::path followed(const fs::path& path) {
   return error ? path : target;
 }
 
-std::string read_all(int descriptor, const fs::path& path) {
+std::string read_all(int descriptor, const fs::path& path, std::size_t max_bytes) {
   std::string text;
   char buffer[65536];
   for (;;) {
@@ -120,6 +120,9 @@ std::string read_all(int descriptor, const fs::path& path) {
       throw Error(ErrorCode::config, fmt::format("{}: cannot be read: {}", path.string(), reason(errno)));
     }
     if (count > 0) text.append(buffer, static_cast<std::size_t>(count));
+    if (text.size() > max_bytes)
+      throw Error(ErrorCode::config,
+                  fmt::format("{}: is larger than {} MiB, which no such file is", path.string(), max_bytes >> 20));
   }
 }
 
@@ -134,13 +137,13 @@ void write_file(const fs::path& path, std::string_view text) {
   temporary.commit();
 }
 
-std::string read_file(const fs::path& path) {
-  if (path == "-") return read_all(STDIN_FILENO, "standard input");
+std::string read_file(const fs::path& path, std::size_t max_bytes) {
+  if (path == "-") return read_all(STDIN_FILENO, "standard input", max_bytes);
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() == -1) {
     throw Error(ErrorCode::config, fmt::format("{}: cannot be read: {}", path.string(), reason(errno)));
   }
-  return read_all(file.get(), path);
+  return read_all(file.get(), path, max_bytes);
 }
 
 }  // namespace moegen::cli

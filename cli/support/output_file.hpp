@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that commands write: whole or not at all.
+// Files that commands write: whole or not at all; and files that they read, as bytes.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <string_view>
 
@@ -12,7 +13,8 @@ namespace moegen::cli {
 /// cache, naming the path and the reason.
 void write_file(const std::filesystem::path& path, std::string_view text);
 
-/// The whole file; "-" is standard input. Throws: config, naming the path and the reason.
-std::string read_file(const std::filesystem::path& path);
+/// The whole file; "-" is standard input. Throws: config, naming the path and the reason; also for more than
+/// `max_bytes`, so that a device without an end is refused rather than read until memory is full.
+std::string read_file(const std::filesystem::path& path, std::size_t max_bytes);
 
 }  // namespace moegen::cli

@@ -68,8 +68,13 @@ TEST_CASE("a model that cannot be imported is refused with its file and field") 
   const TemporaryFolder folder;
   const Outcome missing = run_moegen({"import", (folder / "absent.json").string()});
   CHECK(missing.exit_code == 2);
-  CHECK(missing.err ==
-        "moegen: " + (folder / "absent.json").string() + ": cannot be read: No such file or directory\n");
+  CHECK(missing.err == "moegen: " + (folder / "absent.json").string() +
+                           ": cannot be opened: No such file or directory; give the path of a JSON file, or '-' for "
+                           "standard input\n");
+  const Outcome endless = run_moegen({"import", "/dev/zero"});
+  CHECK(endless.exit_code == 2);
+  CHECK(endless.err ==
+        "moegen: /dev/zero: is larger than 4 MiB; give the path of a JSON file, or '-' for standard input\n");
 
   write_text(folder / "odd.json", R"({"model_type": "qwen4_moe", "hidden_size": 64})");
   const Outcome odd = run_moegen({"import", (folder / "odd.json").string(), "-o", (folder / "out.json").string()});

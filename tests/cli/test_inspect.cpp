@@ -106,6 +106,10 @@ TEST_CASE("damaged and foreign files are errors that name the file") {
     CHECK(outcome.out == "");
     CHECK(outcome.err.find(name) != std::string::npos);
   }
+  const Outcome endless = folder.run({"inspect", "/dev/zero"});
+  CHECK(endless.exit_code == 2);
+  CHECK(endless.err == "moegen: /dev/zero: is larger than 512 MiB, which no such file is\n");
+
   const Outcome foreign = folder.run({"inspect", "/bin/sh"});
   CHECK(foreign.exit_code == 2);
   CHECK(foreign.err.find("allowed a cubin") != std::string::npos);
