@@ -23,11 +23,7 @@ namespace {
 
 using Listed = cache::Cache::Listed;
 
-cache::Cache open_required() {
-  const EngineOptions options = EngineOptions::from_environment();
-  required_cache_folder(options);
-  return open_cache(options);
-}
+cache::Cache open_required() { return open_required_cache(EngineOptions::from_environment()); }
 
 Json file_json(const Listed& file) {
   if (!file.entry) {
@@ -137,8 +133,8 @@ int run_gc(const Arguments& arguments) {
   options.size("--max-size", max_bytes, "bytes to keep, with an optional K, M, G or T (default: the cap, 2G)");
   if (!options.json(json).parse(arguments)) return kOk;
   const EngineOptions engine = EngineOptions::from_environment();
-  required_cache_folder(engine);
-  cache::Cache cache = open_cache(engine);
+  cache::Cache cache = open_required_cache(engine);
+  if (const std::string problem = cache.problem(); !problem.empty()) throw Error(ErrorCode::cache, problem);
   const DeferInterrupts until_consistent;
   const std::uint64_t freed = cache.collect(max_bytes.value_or(engine.cache_max_bytes));
   const cache::Stats stats = cache.stats();

@@ -48,4 +48,11 @@ std::filesystem::path required_cache_folder(const EngineOptions& options) {
   throw Error(ErrorCode::cache, "there is no cache folder: kernels stay in memory; set MOEGEN_CACHE_DIR or HOME");
 }
 
+cache::Cache open_required_cache(const EngineOptions& options) {
+  required_cache_folder(options);
+  cache::Cache cache = open_cache(options);
+  if (const std::string refusal = cache.refusal(); !refusal.empty()) throw Error(ErrorCode::cache, refusal);
+  return cache;
+}
+
 }  // namespace moegen::cli

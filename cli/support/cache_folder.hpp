@@ -22,4 +22,8 @@ cache::Cache open_cache(const EngineOptions& options);
 /// The path of the cache folder. Throws: cache if there is none.
 std::filesystem::path required_cache_folder(const EngineOptions& options);
 
+/// The cache folder of `options` for a command about nothing else. Throws: cache if there is none, or one that cannot
+/// be read; one that does not exist yet is empty.
+cache::Cache open_required_cache(const EngineOptions& options);
+
 }  // namespace moegen::cli

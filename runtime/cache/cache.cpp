@@ -285,6 +285,8 @@ std::uint64_t Cache::collect(std::uint64_t max_bytes) {
 
 const std::filesystem::path& Cache::directory() const noexcept { return state_->folder.directory(); }
 
+std::string Cache::refusal() const { return state_->folder.open(false).problem; }
+
 std::string Cache::problem() const {
   const Folder::Opened opened = state_->folder.open(false);
   if (!opened.handle) return opened.problem;

@@ -84,6 +84,9 @@ class Cache {
   /// existed. Creates nothing. For doctor.
   std::string problem() const;
 
+  /// The part of problem() that also keeps entries from being read: empty for a folder that can merely not be written.
+  std::string refusal() const;
+
  private:
   struct State;
   std::unique_ptr<State> state_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cache ls|stats|where|verify|gc|explain on a cache that build has filled. Needs NVRTC, no GPU.
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -60,6 +61,38 @@ TEST_CASE("a cache that does not exist yet is empty, and looking does not make i
   CHECK(json::parse(run_moegen({"cache", "ls", "--json"}, folder / "c").out) == json{{"entries", json::array()}});
   CHECK(run_moegen({"cache", "verify"}, folder / "c").exit_code == 0);
   CHECK_FALSE(fs::exists(folder / "c"));
+}
+
+TEST_CASE("a cache folder that is none is refused by every command that looks into it") {
+  const TemporaryFolder folder;
+  write_text(folder / "c", "no folder");
+  for (const std::string command : {"ls", "stats", "verify", "gc"}) {
+    const Outcome none = run_moegen({"cache", command}, folder / "c");
+    CAPTURE(command);
+    CHECK(none.exit_code == 1);
+    CHECK(none.out == "");
+    CHECK(none.err == "moegen: cache folder '" + (folder / "c").string() +
+                          "' is not used: cannot open it: Not a directory; set MOEGEN_CACHE_DIR to a folder of your "
+                          "own; kernels are kept in memory only\n");
+  }
+  CHECK(run_moegen({"cache", "where"}, folder / "c").out == (folder / "c").string() + "\n");
+}
+
+TEST_CASE("a cache that can only be read is read, and not collected") {
+  if (::geteuid() != 0) return;
+  const FilledFolder folder;
+  const unsigned nobody = 65534;
+  for (const auto& item : fs::recursive_directory_iterator(folder.path()))
+    CHECK(::lchown(item.path().c_str(), nobody, nobody) == 0);
+  CHECK(::lchown(folder.path().c_str(), nobody, nobody) == 0);
+  fs::permissions(folder.cache, fs::perms::owner_read | fs::perms::owner_exec);
+  const auto run_as_nobody = [&](const std::string& command) {
+    return run({.args = {"cache", command}, .env = {{"MOEGEN_CACHE_DIR", folder.cache.string()}}, .user = nobody});
+  };
+  CHECK(run_as_nobody("verify").out == "2 of 2 files are sound\n");
+  const Outcome collected = run_as_nobody("gc");
+  CHECK(collected.exit_code == 1);
+  CHECK(collected.err == "moegen: cache folder '" + folder.cache.string() + "' cannot be written: Permission denied\n");
 }
 
 TEST_CASE("stats count entries, hits and compiles") {
