@@ -13,6 +13,7 @@ namespace moegen::reference {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kLargest = std::numeric_limits<float>::max();
 constexpr double kTolerance = 2e-6;    // relative, of a float32 weight
 constexpr double kSmallest = 1.2e-38;  // below it nothing is claimed
 constexpr double kRounding = 0x1p-24;  // of one float32 operation
@@ -49,6 +50,15 @@ std::size_t input_index(const ExpressionInput& input, std::size_t token, std::si
   return input.shape == "scalar" ? 0 : token * width + expert;
 }
 
+// A score beyond float32 is infinite on the device, whichever way its operations round; near the limit it may be.
+void find_overflow(RoutedExpert& expert) {
+  const double magnitude = std::abs(expert.score);
+  if (magnitude - expert.score_error > kLargest)
+    expert.score = std::copysign(kInfinity, expert.score);
+  else if (magnitude + expert.score_error > kLargest)
+    expert.score_error = kInfinity;
+}
+
 void apply_expression(const ConfigFields& fields, const RouterInputs& in, std::int64_t token, RouterRow& row) {
   const ExpressionConfig& config = *fields.router.scores;
   const Expression expression = parse_at(expression_place("/router/scores"), config);
@@ -65,6 +75,7 @@ void apply_expression(const ConfigFields& fields, const RouterInputs& in, std::i
     const Bounded score = expression.evaluate(values, errors);
     row.experts[e].score = score.value;
     row.experts[e].score_error = score.error;
+    find_overflow(row.experts[e]);
   }
 }
 
@@ -245,6 +256,7 @@ RouterRow route(const ConfigFields& fields, const RouterInputs& in, std::int64_t
 bool comes_before(const RouterRow& row, std::int32_t a, std::int32_t b) {
   const RoutedExpert &first = row.experts[static_cast<std::size_t>(a)],
                      &other = row.experts[static_cast<std::size_t>(b)];
+  if (std::isinf(first.key_error) || std::isinf(other.key_error)) return false;
   const auto class_of = [](const RoutedExpert& expert) { return !expert.kept ? 2 : expert.finite ? 0 : 1; };
   if (class_of(first) != class_of(other)) return class_of(first) < class_of(other);
   if (class_of(first) != 0 || same_inputs(&first, &other)) return a < b;
@@ -267,7 +279,8 @@ std::vector<RouterWeight> router_weights(const ConfigFields& fields, const Route
   }
   for (RouterWeight& weight : weights) {
     weight.value *= inputs.scale;
-    weight.error = (weight.error + kSmallest) * std::abs(inputs.scale) + kRounding * std::abs(weight.value);
+    if (std::isfinite(weight.error))
+      weight.error = (weight.error + kSmallest) * std::abs(inputs.scale) + kRounding * std::abs(weight.value);
   }
   return weights;
 }

@@ -27,7 +27,8 @@ struct RouterInputs {
 struct RoutedExpert {
   double logit = 0;
   double score = 0;        ///< unbiased; 0 where the logit is not finite
-  double score_error = 0;  ///< how far a float32 score may be from it
+  double score_error = 0;  ///< how far a float32 score may be from it; infinite: nothing is claimed, not even that it
+                           ///< is finite
   double key = 0, key_error = 0;
   double bias = 0;
   bool finite = false;  ///< logit, score and key are finite

@@ -2,12 +2,15 @@
 // The references themselves, against examples worked by hand and against the processor's own conversions.
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <vector>
 
 #include <doctest/doctest.h>
 
 #include "reference/create_indices.hpp"
 #include "reference/finalize.hpp"
 #include "reference/number.hpp"
+#include "reference/router.hpp"
 #include "support/pairwise.hpp"
 
 namespace {
@@ -51,6 +54,27 @@ TEST_CASE("create_indices of a local range") {
       reference::create_indices(fields_of(R"("first_expert": 1, "num_local_experts": 2)"), {0, 1, 2, 3, 2});
   CHECK(out.restore_token_order == Words{kNone, 0, 1, kNone, 2});
   CHECK(out.expert_ids == std::vector<std::int32_t>{0, 1});
+}
+
+TEST_CASE("a router's score that float32 cannot hold comes last, and near the limit nothing is claimed") {
+  const ConfigFields fields =
+      Config::from_json(R"({"moegen": 1, "name": "n", "hidden": 8, "intermediate": 64, "num_experts": 4, "top_k": 2,
+                            "router": {"scoring": "none", "scores": "logit * 4", "normalize": false}})")
+          .fields();
+  const float limit = std::numeric_limits<float>::max() / 4;
+  const std::vector<float> logits = {3e38F, 1, -2e38F, limit};
+  const reference::RouterInputs inputs = {.logits = logits.data(), .row_stride = 4};
+  const reference::RouterRow row = reference::route(fields, inputs, 0);
+  CHECK_FALSE(row.experts[0].finite);
+  CHECK_FALSE(row.experts[2].finite);
+  CHECK(reference::comes_before(row, 1, 0));
+  CHECK_FALSE(reference::comes_before(row, 0, 1));
+  CHECK(reference::comes_before(row, 0, 2));
+  for (const int other : {0, 1, 2}) {
+    CHECK_FALSE(reference::comes_before(row, other, 3));
+    CHECK_FALSE(reference::comes_before(row, 3, other));
+  }
+  CHECK(std::isinf(reference::router_weights(fields, inputs, row, {1, 3})[1].error));
 }
 
 TEST_CASE("16-bit floats are converted as the processor converts them") {
