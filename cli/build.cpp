@@ -192,7 +192,7 @@ int run_build(const Arguments& arguments) {
   Request request;
   Options options("build", "Compile kernels into the cache, or into one relocatable pack file.");
   request.selection.declare(options);
-  options.text("-o,--out", request.pack, "PACK", "also write the kernels as one file, for MOEGEN_PACKS");
+  options.output("-o,--out", request.pack, "PACK", "also write the kernels as one file, for MOEGEN_PACKS");
   options.choice("--target", request.target, {"cuda", "cpu"},
                  "cubins for GPUs, or objects for this machine's processor");
   options.flag("--check", request.check, "cpu: with the memory and race checks");

@@ -111,7 +111,7 @@ int run_emit(const Arguments& arguments) {
   Request request;
   Options options("emit", "The CUDA source of kernels: self-contained, the same bytes for the same config.");
   request.selection.declare(options);
-  options.text("-o,--out", request.out, "PATH", "a file for one source, a folder for several (default: stdout)");
+  options.output("-o,--out", request.out, "PATH", "a file for one source, a folder for several (default: stdout)");
   options.json(request.json);
   if (!options.parse(arguments)) return kOk;
 

@@ -187,6 +187,17 @@ Options& Options::text(const std::string& names, std::string& value, const std::
   return *this;
 }
 
+Options& Options::output(const std::string& names, std::string& value, const std::string& metavar,
+                         const std::string& help) {
+  text(names, value, metavar, help);
+  Declared& added = state_->declared.back();
+  added.store = [this, &value, name = last_name(names), text = added.store](const Values& given) {
+    text(given);
+    if (value == "-") state_->fail(name + ": is '-', which would be a file of that name; allowed a path, also ./-");
+  };
+  return *this;
+}
+
 Options& Options::texts(const std::string& names, std::vector<std::string>& values, const std::string& metavar,
                         const std::string& help) {
   Declared& added = state_->add(names, metavar, help);

@@ -31,6 +31,8 @@ class Options {
 
   Options& flag(const std::string& names, bool& value, const std::string& help);
   Options& text(const std::string& names, std::string& value, const std::string& metavar, const std::string& help);
+  /// The path of a file to write. "-" is refused: elsewhere it is a standard stream, here it would become a file.
+  Options& output(const std::string& names, std::string& value, const std::string& metavar, const std::string& help);
   /// May be repeated, and one value may be a comma list.
   Options& texts(const std::string& names, std::vector<std::string>& values, const std::string& metavar,
                  const std::string& help);

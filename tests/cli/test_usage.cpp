@@ -104,6 +104,9 @@ TEST_CASE("arguments that are missing, too many or wrong are named") {
   check_message({"build", "a.json", "--kernel"}, 2, "build: --kernel needs a value");
   check_message({"build", "a.json", "--json=yes"}, 2, "build: --json takes no value");
   check_message({"build", "a.json", "-o", ""}, 2, "build: --out: is empty; allowed any text");
+  for (const std::string command : {"emit", "build", "import"})
+    check_message({command, "a.json", "-o", "-"}, 2,
+                  command + ": --out: is '-', which would be a file of that name; allowed a path, also ./-");
   check_message({"build", "a.json", "-o", "x", "--out", "y"}, 2, "build: --out is given 2 times; allowed once");
   check_message({"build", "a.json", "-j", "0"}, 2, "build: --jobs: 0 is too small; allowed 1 or more");
   check_message({"build", "a.json", "-j", "two"}, 2, "build: --jobs: 'two' is not a whole number; allowed 1 or more");
