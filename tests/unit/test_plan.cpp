@@ -278,3 +278,24 @@ TEST_CASE("the lengths that callers allocate") {
   const Config all = config_with(R"(, "indices": {"pad_rows_to": 16, "experts": "all"})");
   CHECK(order_capacity(all.fields(), 3) == 3 + 40 * 15);
 }
+
+TEST_CASE("no kernel depends on the fields that the docs say so of") {
+  const auto text = [](const std::string& more, const std::string& kernel) {
+    return emit_source(make_plan(config_with(more), kernel, find_arch("sm_90a"))).text;
+  };
+  const std::vector<std::string> fields = {
+      R"(, "max_tokens": 100)",
+      R"(, "deterministic": false)",
+      R"(, "indices": {"expected_count": 64})",
+      R"(, "shared_experts": {"count": 2, "intermediate": 128})",
+      R"(, "expert_parallel": {"ranks": 4, "combine": "slots", "capacity": 100})",
+      R"(, "tune": {"num_tokens": [5]})",
+      R"(, "dtypes": {"accumulate": "fast"})",
+  };
+  for (const std::string kernel :
+       {"router", "create_indices", "permute", "grouped_matmul.up", "activation", "grouped_matmul.down", "finalize"}) {
+    const std::string plain = text("", kernel);
+    for (const std::string& field : fields) CHECK_MESSAGE(text(field, kernel) == plain, kernel << field);
+  }
+  CHECK(text(R"(, "indices": {"experts": "all"})", "create_indices") != text("", "create_indices"));
+}
