@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "expression/functions.hpp"
 
@@ -60,6 +61,18 @@ class Evaluator {
 // docs/expressions.md: the least accurate function, gelu, is within 7 ulp; a plain operation within half of one.
 constexpr double kFloatUlps = 7;
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// What float32 makes of a finite result: infinity beyond its range, either at the edge of it, and below its normal
+// numbers a multiple of the least one.
+Bounded in_float32(Bounded exact) {
+  constexpr double kLargest = std::numeric_limits<float>::max(), kLeast = 0x1p-149;
+  const double magnitude = std::abs(exact.value);
+  if (magnitude - exact.error > kLargest) return {std::copysign(kInfinity, exact.value), 0};
+  if (magnitude + exact.error > kLargest) return {exact.value, kInfinity};
+  return {exact.value, exact.error + kLeast};
+}
+
 // The same walk with errors. A truth value has error 1 where the errors leave it open.
 class BoundedEvaluator {
  public:
@@ -87,24 +100,39 @@ class BoundedEvaluator {
  private:
   Bounded child(const Node& node, std::size_t index) const { return value(tree_.nodes[node.children[index]]); }
 
+  // A product that leaves float32 may come back where the compiler contracts it with the sum that it is a term of.
+  static bool may_contract(const Node& sum, const Node& term) {
+    return (sum.op == Op::add || sum.op == Op::subtract) && (term.op == Op::multiply || term.op == Op::negate);
+  }
+
   // The operation at its operands, and the farthest it gets at the corners of their errors.
   template <class Operation>
   Bounded apply(const Node& node, double ulps, const Operation& operation) const {
     std::array<double, 3> centre{}, error{};
     for (std::size_t i = 0; i < node.children.size(); ++i) {
       const Bounded operand = child(node, i);
+      if (std::isinf(operand.error)) return {0, kInfinity};
+      if (std::isinf(operand.value) && may_contract(node, tree_.nodes[node.children[i]])) return {0, kInfinity};
       centre[i] = operand.value;
       error[i] = operand.error;
     }
     const double result = operation(centre.data());
-    double farthest = 0;
+    if (!std::isfinite(result)) return {result, 0};
+    const Bounded exact = {result, farthest(node, operation, centre, error, result)};
+    return ulps == 0 ? exact : in_float32({result, exact.error + ulps * std::ldexp(std::abs(result), -23)});
+  }
+
+  template <class Operation>
+  static double farthest(const Node& node, const Operation& operation, const std::array<double, 3>& centre,
+                         const std::array<double, 3>& error, double result) {
+    double most = 0;
     for (unsigned corner = 0; corner < 1u << node.children.size(); ++corner) {
       std::array<double, 3> at = centre;
       for (std::size_t i = 0; i < node.children.size(); ++i) at[i] += corner >> i & 1 ? error[i] : -error[i];
       const double distance = std::abs(operation(at.data()) - result);
-      if (distance > farthest) farthest = distance;
+      if (distance > most) most = distance;
     }
-    return {result, std::isfinite(result) ? farthest + ulps * std::ldexp(std::abs(result), -23) : 0};
+    return most;
   }
 
   template <class Operation>

@@ -13,7 +13,6 @@ namespace moegen::reference {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kLargest = std::numeric_limits<float>::max();
 constexpr double kTolerance = 2e-6;    // relative, of a float32 weight
 constexpr double kSmallest = 1.2e-38;  // below it nothing is claimed
 constexpr double kRounding = 0x1p-24;  // of one float32 operation
@@ -50,15 +49,6 @@ std::size_t input_index(const ExpressionInput& input, std::size_t token, std::si
   return input.shape == "scalar" ? 0 : token * width + expert;
 }
 
-// A score beyond float32 is infinite on the device, whichever way its operations round; near the limit it may be.
-void find_overflow(RoutedExpert& expert) {
-  const double magnitude = std::abs(expert.score);
-  if (magnitude - expert.score_error > kLargest)
-    expert.score = std::copysign(kInfinity, expert.score);
-  else if (magnitude + expert.score_error > kLargest)
-    expert.score_error = kInfinity;
-}
-
 void apply_expression(const ConfigFields& fields, const RouterInputs& in, std::int64_t token, RouterRow& row) {
   const ExpressionConfig& config = *fields.router.scores;
   const Expression expression = parse_at(expression_place("/router/scores"), config);
@@ -75,7 +65,6 @@ void apply_expression(const ConfigFields& fields, const RouterInputs& in, std::i
     const Bounded score = expression.evaluate(values, errors);
     row.experts[e].score = score.value;
     row.experts[e].score_error = score.error;
-    find_overflow(row.experts[e]);
   }
 }
 

@@ -277,3 +277,22 @@ TEST_CASE("errors are carried through an expression") {
   CHECK(at("a > b ? 10 : 20", 1, 1.0000001, 1e-6).error == 10);  // the comparison may go either way
   CHECK(at("min(a, b)", 5, 1, 1e-6).error < 1e-6);
 }
+
+TEST_CASE("bounds know the range of float32") {
+  const std::vector<std::string> names = {"a", "b"};
+  const auto at = [&](std::string_view text, double a) {
+    return Expression::parse(text, names).evaluate(std::vector<double>{a, 0.0}, std::vector<double>(2, 0.0));
+  };
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  CHECK(at("a * 1e38 * 1e-38", 4).value == kInfinity);
+  CHECK(at("a * 1e38 * 1e-38", 4).error == 0);
+  CHECK(at("exp(a)", 100).value == kInfinity);
+  CHECK(at("1 / (a * 1e38)", 4).value == 0);
+  CHECK(at("0 - a * 2", -3e38).error == kInfinity);  // a contracted product: 6e38, and infinity too, but nobody knows
+  CHECK(at("a * 1e38 - 3e38", 4).error == kInfinity);
+  CHECK(at("clamp(a * 1e38, -1, 1)", 4).value == 1);
+  CHECK(at("a * 2", double{std::numeric_limits<float>::max()} / 2).error == kInfinity);  // the edge
+  CHECK(at("a > 0 ? 1 : a * 2 * 1e38 - 1", 3e38).error == 0);                            // not taken
+  CHECK(at("a * 1", 0x1p-140).error >= 0x1p-149);                                        // absolute, not relative
+  CHECK(at("a * 0.5", 3e38).error < 1e32);
+}

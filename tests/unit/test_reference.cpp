@@ -63,7 +63,9 @@ TEST_CASE("a router's score that float32 cannot hold comes last, and near the li
           .fields();
   const float limit = std::numeric_limits<float>::max() / 4;
   const std::vector<float> logits = {3e38F, 1, -2e38F, limit};
-  const reference::RouterInputs inputs = {.logits = logits.data(), .row_stride = 4};
+  reference::RouterInputs inputs;
+  inputs.logits = logits.data();
+  inputs.row_stride = 4;
   const reference::RouterRow row = reference::route(fields, inputs, 0);
   CHECK_FALSE(row.experts[0].finite);
   CHECK_FALSE(row.experts[2].finite);
