@@ -50,9 +50,9 @@ std::filesystem::path required_cache_folder(const EngineOptions& options) {
 
 cache::Cache open_required_cache(const EngineOptions& options) {
   required_cache_folder(options);
-  cache::Cache cache = open_cache(options);
-  if (const std::string refusal = cache.refusal(); !refusal.empty()) throw Error(ErrorCode::cache, refusal);
-  return cache;
+  const std::string refusal = open_cache(options).refusal();
+  if (!refusal.empty()) throw Error(ErrorCode::cache, refusal);
+  return open_cache(options);
 }
 
 }  // namespace moegen::cli

@@ -73,7 +73,7 @@ TEST_CASE("a cache folder that is none is refused by every command that looks in
     CHECK(none.out == "");
     CHECK(none.err == "moegen: cache folder '" + (folder / "c").string() +
                           "' is not used: cannot open it: Not a directory; set MOEGEN_CACHE_DIR to a folder of your "
-                          "own; kernels are kept in memory only\n");
+                          "own\n");
   }
   CHECK(run_moegen({"cache", "where"}, folder / "c").out == (folder / "c").string() + "\n");
 }
