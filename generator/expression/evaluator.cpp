@@ -100,7 +100,7 @@ class BoundedEvaluator {
  private:
   Bounded child(const Node& node, std::size_t index) const { return value(tree_.nodes[node.children[index]]); }
 
-  // A product that leaves float32 may come back where the compiler contracts it with the sum that it is a term of.
+  // A product beyond float32 may come back into it as part of an fma.
   static bool may_contract(const Node& sum, const Node& term) {
     return (sum.op == Op::add || sum.op == Op::subtract) && (term.op == Op::multiply || term.op == Op::negate);
   }

@@ -360,14 +360,15 @@ TEST_CASE_FIXTURE(EngineFixture, "a template folder that is none is refused") {
 }
 
 TEST_CASE_FIXTURE(EngineFixture, "a template folder that lacks a file is refused when a kernel needs it") {
+  const fs::path templates = folder.path() / "templates", kernel = templates / "create_indices/kernel.cuh";
+  fs::copy(fs::path(MOEGEN_SOURCE_DIR) / "templates", templates, fs::copy_options::recursive);
+  fs::remove(kernel);
+  fs::create_symlink("kernel.cuh", kernel);  // leads to itself
   EngineOptions wanted = options();
-  wanted.template_dir = folder.path() / "templates";
-  fs::copy(fs::path(MOEGEN_SOURCE_DIR) / "templates", wanted.template_dir, fs::copy_options::recursive);
-  fs::remove(wanted.template_dir / "create_indices/kernel.cuh");
-  fs::create_symlink("kernel.cuh", wanted.template_dir / "create_indices/kernel.cuh");  // leads to itself
+  wanted.template_dir = templates;
   Engine engine(wanted);
   CHECK(refusal(ErrorCode::config, [&] { engine.get(small_config(), "create_indices"); }) ==
-        "template folder '" + wanted.template_dir.string() +
+        "template folder '" + templates.string() +
             "' holds no create_indices/kernel.cuh; it must be a copy of moegen's templates/");
 }
 
