@@ -112,6 +112,10 @@ void add_tile_numbers(PlanBuilder& plan, const TilePlan& tiles, const MatmulProb
   add("part_columns", tiles.part_columns(), "columns of one product with tokens on M");
   add("scale_chunks", tiles.scale_chunks(problem), "parts of the weights that each lie in one block of scales");
   add("scale_floats", tiles.scale_floats(problem), "of block scales in a stage");
+  if (problem.gather_a)
+    add("gather_warps", tiles.gather_warps,
+        tiles.scale_warps > 0 ? "those that bring the scales bring the tokens"
+                              : "all but the one that copies weights: they bring the tokens");
 }
 
 void add_tiles(PlanBuilder& plan, const TilePlan& tiles, const MatmulProblem& problem) {
@@ -165,10 +169,9 @@ Plan plan(const Config& config, std::string_view kernel, const Arch& arch) {
   Plan result = std::move(builder).finish<Args>(kLaunchAbi);
   for (grouped_matmul::Rejection& one : rejected)
     result.rejected.push_back({std::move(one.tiles), std::move(one.reason)});
-  if (arch.name == "sm_90a" && problem.gather_a)
+  if (arch.name == "sm_90a" && is_portable(result))
     result.rejected.push_back({"tensor copies and wgmma",
-                               "experts.gather_a is true, and a copy's box holds rows that lie side by side; permute "
-                               "brings them there"});
+                               "experts.gather_a is true and the scheme mxfp8; permute lays rows side by side"});
   if (is_portable(result)) return result;
   result.parameter = "TensorArgs";
   result.parameter_bytes = sizeof(TensorArgs);
@@ -213,6 +216,9 @@ std::vector<std::string_view> templates(const Plan& plan) {
     files.emplace_back(quantize ? "grouped_matmul/quantize_tokens_n.cuh" : "grouped_matmul/store_tokens_n.cuh");
   if (any_entry(plan, true))
     files.emplace_back(quantize ? "grouped_matmul/quantize_tokens_m.cuh" : "grouped_matmul/store_tokens_m.cuh");
+  if (plan.boolean("gather_a"))
+    files.emplace_back(plan.boolean("block_scales") ? "grouped_matmul/gather_block128.cuh"
+                                                    : "grouped_matmul/gather_tokens.cuh");
   files.emplace_back("grouped_matmul/kernel.cuh");
   return files;
 }
@@ -372,6 +378,14 @@ std::int64_t scales_stride(std::int64_t given, std::int64_t rows, std::int64_t s
   return ceil_div(rows, step) * step;
 }
 
+void encode_tokens(const LaunchConstants& values, const std::int64_t* entry, const MapEncoder& maps, const Args& args,
+                   TensorArgs& out) {
+  const auto share = static_cast<std::uint32_t>(entry[kMaxTokens] / entry[kCluster]);
+  for (std::uint32_t i = 0; i + 1 < grouped_matmul::kMaxTokenBoxes; ++i)
+    if (entry[kBoxHeights] & (8 << i)) maps.encode(token_map(values, args, 8u << i), out.tokens[i]);
+  maps.encode(token_map(values, args, share), out.tokens[grouped_matmul::kMaxTokenBoxes - 1]);
+}
+
 const void* prepare(const LaunchConstants& values, const Launch& chosen, const MapEncoder& maps, const void* raw,
                     void* buffer) {
   const Args& args = *static_cast<const Args*>(raw);
@@ -383,10 +397,7 @@ const void* prepare(const LaunchConstants& values, const Launch& chosen, const M
   out.args.c_scales_stride = scales_stride(args.c_scales_stride, args.num_rows, values[kScaleBytes]);
   if ((values[kNeeds] & kTensorMaps) == 0) return &out;
   maps.encode(weight_map(values, entry, args), out.weights);
-  const auto share = static_cast<std::uint32_t>(entry[kMaxTokens] / entry[kCluster]);
-  for (std::uint32_t i = 0; i + 1 < grouped_matmul::kMaxTokenBoxes; ++i)
-    if (entry[kBoxHeights] & (8 << i)) maps.encode(token_map(values, args, 8u << i), out.tokens[i]);
-  maps.encode(token_map(values, args, share), out.tokens[grouped_matmul::kMaxTokenBoxes - 1]);
+  if ((values[kNeeds] & kGather) == 0) encode_tokens(values, entry, maps, args, out);
   if (entry[kStoreRows] > 0)
     maps.encode(store_map(values, args, static_cast<std::uint32_t>(entry[kStoreRows])), out.stores);
   return &out;

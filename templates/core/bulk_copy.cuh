@@ -12,7 +12,7 @@ namespace moegen {
 /// Nothing on archs without them.
 MOEGEN_DEVICE void fence_proxy_async() {
 #ifdef MOEGEN_TARGET_CPU
-  // The model has one view of shared memory.
+  cpu::fence_proxy_async();
 #elif __CUDA_ARCH__ >= 900
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif

@@ -46,4 +46,15 @@ MOEGEN_DEVICE void copy_wait() {
 #endif
 }
 
+/// Arrives once at `barrier`, which counts this arrival among those it was made for, when all copies that the thread
+/// issued so far are there: at once where none are on their way. The thread does not wait, and what it wrote itself is
+/// not part of it. sm_90 up here, as the other operations on such barriers.
+MOEGEN_DEVICE void copy_arrive(uint64_t* barrier) {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::copy_arrive(barrier);
+#else
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(barrier)) : "memory");
+#endif
+}
+
 }  // namespace moegen

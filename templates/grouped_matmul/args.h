@@ -81,7 +81,7 @@ struct Args {
 struct TensorArgs {
   Args args;
   TensorMap weights;                 ///< b as [E, N, K]
-  TensorMap tokens[kMaxTokenBoxes];  ///< a as [R, K], by height of the box
+  TensorMap tokens[kMaxTokenBoxes];  ///< a as [R, K], by height of the box; not with gathered rows
   TensorMap stores;                  ///< c as [R, bytes of C]; only for tiles with tensor stores
 };
 

@@ -7,7 +7,7 @@
 // shared memory (store.cuh), while the loaders already fill the stages for the next tile.
 //
 // Roles: warpgroup 0 loads: its first warp walks through the tiles and issues the copies; with block128 the next
-// `scale_warps` bring scales. Warpgroups 1 .. `warpgroups` multiply and store. The loaders give registers back, the
+// `scale_warps` bring scales; with gather_a the next `gather_warps` bring tokens (gather.cuh). Warpgroups 1 .. `warpgroups` multiply and store. The loaders give registers back, the
 // multipliers take them.
 // Shared memory and barriers: pipeline.cuh. A tile's place travels in the stage with which it begins.
 #pragma once
@@ -115,7 +115,9 @@ MOEGEN_DEVICE void multiply_tiles(const TensorArgs& args, const Shared<P, T>& sh
 template <class P, class T>
 MOEGEN_DEVICE void load(const TensorArgs& args, const Shared<P, T>& shared, uint32_t rank) {
   if (warp_index() == 0) load_tiles<P, T>(args, shared, rank);
-  if constexpr (P::block_scales || P::mx_scales) {
+  if constexpr (P::gather_a) {
+    if (warp_index() >= 1 && warp_index() <= T::gather_warps) gather<P, T>(args.args, shared, warp_index() - 1);
+  } else if constexpr (P::block_scales || P::mx_scales) {
     if (warp_index() >= 1 && warp_index() <= T::scale_warps)
       bring_scales<P, T>(args.args, shared, rank, warp_index() - 1);
   }

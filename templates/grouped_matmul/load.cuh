@@ -4,7 +4,8 @@
 //
 // Tokens are read from one map over all rows of a: a tile that is not a multiple of 8 rows reads on into its
 // neighbour's, whose products nobody stores; rows past the last read as zero. So segments need no padding. Blocks of a
-// cluster share their tokens: each loads a part and multicasts it.
+// cluster share their tokens: each loads a part and multicasts it. Rows that are gathered come another way
+// (gather.cuh).
 #pragma once
 
 #include "../core/tensor_copy.cuh"
@@ -66,9 +67,10 @@ template <class P, class T>
 MOEGEN_DEVICE void load_stage(const TensorArgs& args, const Shared<P, T>& shared, uint32_t stage, const Tile& tile,
                               uint32_t block, uint32_t rank) {
   constexpr uint32_t kDepth = kSliceBytes / sizeof(typename P::element_dtype);
-  const uint32_t width = width_of<T>(tile.rows), share = width / T::cluster;
+  const uint32_t width = P::gather_a ? 0 : width_of<T>(tile.rows), share = width / T::cluster;
   mbarrier_arrive_expect(shared.full(stage), Layout<P, T>::weight_bytes + width * kSliceBytes);
   load_weights<P, T>(args, shared.weights(stage), shared.full(stage), block * kDepth, tile);
+  if constexpr (P::gather_a) return;  // others bring the tokens
   load_tokens<T>(args, shared.tokens(stage) + rank * share * kSliceBytes, shared.full(stage), block * kDepth,
                  tile.row + rank * share, share);
 }

@@ -6,6 +6,7 @@
 // for every shape of tile: plans of one kernel agree to the bit.
 #pragma once
 
+#include "../core/bulk_copy.cuh"
 #include "../core/warp.cuh"
 #include "../core/wgmma.cuh"
 #include "pipeline.cuh"
@@ -60,6 +61,7 @@ template <class P, class T, uint32_t N>
 MOEGEN_DEVICE void multiply_stage(const Operands& first, uint32_t stage, bool accumulate, float (&d)[N / 2]) {
   constexpr uint32_t kStepBytes = 32;  // of K, one instruction
   const uint32_t offset = stage_offset<P, T>(stage);
+  if constexpr (P::gather_a) fence_proxy_async();  // tokens came through the generic proxy
   wgmma_fence();
 #pragma unroll
   for (uint32_t step = 0; step < kSliceBytes / kStepBytes; ++step)

@@ -10,7 +10,8 @@
 //   full, empty [stages] barriers
 //   notes    [multiplying warps] with tokens on M: the warp's Tile, until its sum is done
 //
-// full[s]:  1 arrival of the loading thread with the bytes of its copies, 1 of each warp that brings scales.
+// full[s]:  1 arrival of the loading thread with the bytes of its copies, 1 of each warp that brings scales, 1 of the
+//           copies of each thread that gathers tokens.
 // empty[s]: 1 arrival of each multiplying warp of every block of the cluster.
 // Loaders wait for empty with the opposite parity, so that their first round through the ring waits for nothing.
 #pragma once
@@ -43,6 +44,15 @@ struct Ring {
 /// Stages of a tile without an expert, with nothing in them: all of them where tiles begin at stage 0.
 template <class T>
 constexpr uint32_t kEmptySlices = T::aligned ? T::stages : 1;
+
+/// Arrivals at a full stage.
+template <class P, class T>
+MOEGEN_DEVICE constexpr uint32_t count_loaders() {
+  if constexpr (P::gather_a)
+    return 1 + T::scale_warps + T::gather_warps * kWarpSize;
+  else
+    return 1 + T::scale_warps;
+}
 
 template <class P, class T>
 struct Layout {
@@ -88,7 +98,7 @@ template <class P, class T>
 MOEGEN_DEVICE void init_barriers(const Shared<P, T>& shared) {
   if (thread_index() != 0) return;
   for (uint32_t stage = 0; stage < T::stages; ++stage) {
-    mbarrier_init(shared.full(stage), 1 + T::scale_warps);
+    mbarrier_init(shared.full(stage), count_loaders<P, T>());
     mbarrier_init(shared.empty(stage), T::warpgroups * kWarpgroupThreads / kWarpSize * T::cluster);
   }
   mbarrier_fence_init();

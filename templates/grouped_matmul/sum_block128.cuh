@@ -128,13 +128,14 @@ struct TileScales {
     kRowBlocks = ceil_div<uint32_t>(P::columns, 128),
     kRowsOfColumn = P::gated && !P::halves ? 2 : 1,  // of b, before the next column's in one side
   };
-  const Scale* a;  // of the tile's first row, block 0
+  const Scale* a;  // of the tile's first row, block 0; of a's, where rows are gathered
   const Scale* b;  // of the chunk and side that this lane brings, of them all in turn
   bool any;        // the tile has scales
 
   MOEGEN_DEVICE TileScales(const Args& args, const Tile& tile, uint32_t lane) {
     any = tile.expert >= 0;
-    a = static_cast<const Scale*>(args.a_scales) + (P::column_scales ? tile.row : tile.row * uint64_t{P::depth_blocks});
+    const uint32_t first = P::gather_a ? 0 : tile.row;
+    a = static_cast<const Scale*>(args.a_scales) + (P::column_scales ? first : first * uint64_t{P::depth_blocks});
     const uint32_t chunk = lane / P::scales_per_token % T::scale_chunks, side = lane % P::scales_per_token;
     const uint32_t column = tile.unit * T::tile_columns + chunk * (T::tile_columns / T::scale_chunks);
     const uint32_t row = side * P::output_columns + column * kRowsOfColumn;
@@ -185,6 +186,20 @@ struct ScaleBatch {
       const uint32_t row = token_of(warp, i);
       from.of_token(row, first, static_cast<uint64_t>(args.a_scales_stride), from.any && row < tile.rows, token[i]);
     }
+    load_weight(from, first);
+  }
+  /// The same of a tile whose rows of a lie anywhere.
+  template <class Gathered>
+  MOEGEN_DEVICE void load(const Args& args, const Gathered& gathered, uint32_t warp, uint32_t first) {
+    const TileScales<P, T> from(args, gathered.tile, place());
+#pragma unroll
+    for (uint32_t i = 0; i < kTokens; ++i) {
+      const uint32_t row = gathered.rows.row(i);
+      from.of_token(row, first, static_cast<uint64_t>(args.a_scales_stride), from.any && row != kNone, token[i]);
+    }
+    load_weight(from, first);
+  }
+  MOEGEN_DEVICE void load_weight(const TileScales<P, T>& from, uint32_t first) {
     const uint32_t mine = first + lane_index() % kBlocks;
     weight = from.any && mine < P::depth_blocks ? to_float(from.b[mine]) : 0.0f;
   }

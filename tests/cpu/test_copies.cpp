@@ -73,6 +73,36 @@ void small_copies(void** parameters) {
   std::copy_n(words + 1024, 4, copy.target.data() + 128 + first);
 }
 
+// Each thread copies 8 bytes and arrives twice, at barriers that wait for all; another copy comes between the two.
+void small_copies_arrive(void** parameters) {
+  auto& copy = parameter<Copy>(parameters);
+  const std::size_t first = std::size_t{2} * me();
+  auto* const words = shared<std::uint32_t>() + first;
+  if (me() == 0)
+    for (int i = 0; i < 2; ++i) moegen_cpu_mbarrier_init(barrier() + i, 32, 1);
+  moegen_cpu_block_sync(0, 0, 1);
+  moegen_cpu_copy_async(words, copy.source.data() + first, 8, 8, 2);
+  moegen_cpu_copy_arrive(barrier(), 2);
+  moegen_cpu_copy_async(words + 64, copy.source.data() + 64 + first, 8, 4, 3);
+  moegen_cpu_copy_arrive(barrier() + 1, 3);
+  moegen_cpu_mbarrier_wait(barrier() + me() % 2, 0, 4);  // even threads: the first copies alone
+  std::copy_n(shared<std::uint32_t>() + 62 - first, 2, copy.target.data() + first);
+  moegen_cpu_mbarrier_wait(barrier() + 1, 0, 5);
+  std::copy_n(words + 64, 2, copy.target.data() + 64 + first);
+}
+
+void copies_arrive_too_often(void**) {
+  moegen_cpu_mbarrier_init(barrier(), 2, 1);
+  moegen_cpu_mbarrier_arrive(barrier(), 2, 16, 2);
+  moegen_cpu_copy_arrive(barrier(), 3);
+}
+void copies_arrive_nowhere(void**) { moegen_cpu_copy_arrive(barrier(), 1); }
+void copies_that_do_not_arrive(void**) {
+  moegen_cpu_mbarrier_init(barrier(), 2, 1);
+  moegen_cpu_copy_arrive(barrier(), 2);
+  moegen_cpu_mbarrier_wait(barrier(), 0, 3);
+}
+
 void arrive_twice(void**) {
   moegen_cpu_mbarrier_init(barrier(), 2, 1);
   moegen_cpu_mbarrier_arrive(barrier(), 2, 16, 2);
@@ -238,6 +268,18 @@ TEST_CASE("small copies fill with zeros and are waited for by group") {
   }
 }
 
+TEST_CASE("small copies arrive at a barrier when they are there, those issued before the arrival and no others") {
+  for (AsyncTiming timing : kTimings) {
+    Copy copy{std::vector<std::uint32_t>(128), std::vector<std::uint32_t>(128)};
+    std::iota(copy.source.begin(), copy.source.end(), 100);
+    CHECK(text(run(small_copies_arrive, &copy, 32, timing)) == "");
+    for (std::uint32_t i = 0; i < 64; ++i) {
+      CHECK(copy.target[i] == 100 + (62 - i / 2 * 2) + i % 2);
+      CHECK(copy.target[64 + i] == (i % 2 == 0 ? 164 + i : 0));
+    }
+  }
+}
+
 TEST_CASE("a copy from or to a bad address ends the launch, not the process, whenever it takes place") {
   for (const cpu::HostEntry kernel :
        {bulk_load_from_nowhere, bulk_store_to_nowhere, copy_from_nowhere, tensor_load_from_nowhere}) {
@@ -259,6 +301,11 @@ TEST_CASE("wrong use of mbarriers is reported in words") {
   CHECK(finding(arrive_twice, misuse) ==
         "one arrival too many at the mbarrier at shared+0x1000 of block 0: it was made for 2 a phase, and all have "
         "arrived");
+  CHECK(finding(copies_arrive_too_often, misuse) ==
+        "one arrival of copies too many at the mbarrier at shared+0x1000 of block 0: it was made for 2 a phase, and all "
+        "have arrived");
+  CHECK(finding(copies_arrive_nowhere, misuse) ==
+        "cp.async.mbarrier.arrive of the mbarrier at shared+0x1000 of block 0, which was not initialised");
   CHECK(finding(wait_uninitialised, misuse) ==
         "mbarrier.try_wait of the mbarrier at shared+0x1000 of block 0, which was not initialised");
   CHECK(finding(init_twice, misuse) ==
@@ -290,6 +337,13 @@ TEST_CASE("a wait that nothing ends says what is missing") {
   CHECK(reports[0].finding == CpuFinding::deadlock);
   CHECK(text(reports).find("mbarrier at shared+0x1000, parity 0: 1 of 2 arrivals and 48 bytes are missing") !=
         std::string::npos);
+}
+
+TEST_CASE("a wait for arrivals of copies that do not come says what is missing") {
+  const auto reports = run(copies_that_do_not_arrive, nullptr, 1);
+  REQUIRE(reports.size() == 1);
+  CHECK(reports[0].finding == CpuFinding::deadlock);
+  CHECK(text(reports).find("parity 0: 1 of 2 arrivals and 0 bytes are missing") != std::string::npos);
 }
 
 TEST_CASE("wrong use of copies is reported in words") {

@@ -28,6 +28,7 @@ struct Edit {
   /// What the checks must find; nothing: the result must be wrong.
   std::optional<CpuFinding> finding = {};
   bool many_rows = false;  ///< in each group: the tiles that store whole boxes of rows
+  bool gather = false;     ///< rows of a
   const char* arch = "sm_90a";
   bool quantised = false;  ///< the up projection with gate and up, whose rows are quantised, of many rows
 };
@@ -107,6 +108,38 @@ const std::vector<Edit>& pipeline_edits() {
        .wrong = "",
        .scheme = kBlocks,
        .finding = CpuFinding::race_shared},
+      {.name = "gathered tokens are multiplied without a fence between proxies",
+       .file = "grouped_matmul/multiply.cuh",
+       .right = "  if constexpr (P::gather_a) fence_proxy_async();",
+       .wrong = "",
+       .finding = CpuFinding::misuse,
+       .gather = true},
+      {.name = "gathered tokens do not arrive",
+       .file = "grouped_matmul/gather.cuh",
+       .right = "  copy_arrive(shared.full(ring.stage));\n",
+       .wrong = "",
+       .finding = CpuFinding::deadlock,
+       .gather = true},
+      {.name = "gathered tokens arrive before they are there",
+       .file = "grouped_matmul/gather.cuh",
+       .right = "  copy_arrive(shared.full(ring.stage));\n",
+       .wrong = "  mbarrier_arrive(shared.full(ring.stage));\n",
+       .finding = CpuFinding::race_shared,
+       .gather = true},
+      {.name = "tokens are gathered into a stage that is still multiplied",
+       .file = "grouped_matmul/gather.cuh",
+       .right = "  mbarrier_wait(shared.empty(ring.stage), ring.parity ^ 1);\n",
+       .wrong = "",
+       .scheme = kBlocks,
+       .finding = CpuFinding::race_shared,
+       .gather = true},
+      {.name = "scales of gathered tokens do not arrive",
+       .file = "grouped_matmul/gather_block128.cuh",
+       .right = "  if (lane_index() == 0) mbarrier_arrive(shared.full(at));\n}\n\n/// Stages that carry",
+       .wrong = "}\n\n/// Stages that carry",
+       .scheme = kBlocks,
+       .finding = CpuFinding::deadlock,
+       .gather = true},
   };
   return edits;
 }
@@ -156,6 +189,32 @@ const std::vector<Edit>& number_edits() {
        .wrong = "rows > 0;",
        .scheme = kBlocks,
        .many_rows = true},
+      {.name = "gathered pieces lie in no swizzle",
+       .file = "grouped_matmul/gather.cuh",
+       .right = "(lane_index() % kPieces ^ row % 8)",
+       .wrong = "(lane_index() % kPieces)",
+       .gather = true},
+      {.name = "pairs for tokens",
+       .file = "grouped_matmul/gather.cuh",
+       .right = "pair_[i] == kNone ? kNone : pair_[i] / P::num_slots",
+       .wrong = "pair_[i] == kNone ? kNone : pair_[i] / P::num_slots == 0 ? 0 : pair_[i] / P::num_slots - 1",
+       .gather = true},
+      {.name = "places of no token get the first one",
+       .file = "grouped_matmul/gather.cuh",
+       .right = "const bool there = inside && from != kNone;",
+       .wrong = "const bool there = inside;",
+       .gather = true},
+      {.name = "what lies past the end of K is read",
+       .file = "grouped_matmul/gather.cuh",
+       .right = "offset < kRowBytes;",
+       .wrong = "offset < kRowBytes + 16;",
+       .gather = true},
+      {.name = "scales of the rows of c for those of a",
+       .file = "grouped_matmul/sum_block128.cuh",
+       .right = "const uint32_t row = gathered.rows.row(i);",
+       .wrong = "const uint32_t row = gathered.rows.row(i) == kNone ? kNone : gathered.rows.row(i) ^ 1;",
+       .scheme = kBlocks,
+       .gather = true},
   };
   return edits;
 }
@@ -270,6 +329,18 @@ Engine make_engine(const std::filesystem::path& directory, const char* arch) {
   return Engine(options);
 }
 
+/// Of an up projection whose rows lie anywhere among the tokens; some of them are no token's.
+test::MatmulTest gathered_case(std::size_t scheme) {
+  Config config = test::matmul_config({.scheme = scheme, .hidden = 272, .intermediate = 528, .activation = 9, .gather = true});
+  verify::GroupedMatmulCase matmul_case;
+  matmul_case.label = "seeded";
+  matmul_case.counts = {33, 0, 3, 1, 40, 8};
+  matmul_case.ids = {8, 3, -1, 5, 0, 1};
+  matmul_case.first_row = 9;
+  matmul_case.seed = 31;
+  return {std::move(config), "grouped_matmul.up", std::move(matmul_case)};
+}
+
 test::MatmulTest case_of(std::size_t scheme, bool many_rows, bool quantised) {
   test::MatmulShape shape = {"seeded", 9, 272, 1104, {33, 0, 3, 1, 40, 8}, {8, 3, -1, 5, 0, 1}};
   if (many_rows || quantised) shape = {"seeded", 9, 528, 272, {233, 197}, {8, 5}};
@@ -315,7 +386,8 @@ std::string describe(const Outcome& outcome) {
 
 void check_edit(const Edit& edit) {
   const test::EditedTemplates edited(edit);
-  const test::MatmulTest t = case_of(edit.scheme, edit.many_rows, edit.quantised);
+  const test::MatmulTest t =
+      edit.gather ? gathered_case(edit.scheme) : case_of(edit.scheme, edit.many_rows, edit.quantised);
   Engine engine = make_engine(edited.path(), edit.arch);
   const Kernel kernel = engine.get(t.config, t.kernel);
   verify::GroupedMatmulProblem problem(Target::cpu, verify::matmul_spec(kernel, t.config), t.matmul_case);
@@ -343,6 +415,16 @@ TEST_CASE("without an edit nothing is found" * doctest::skip()) {
     const bool quantised = scheme >= kQuantised;
     const test::MatmulTest t = case_of(scheme % kManyRows, scheme >= kManyRows, quantised);
     Engine engine = make_engine(test::templates(), "sm_90a");
+    const Kernel kernel = engine.get(t.config, t.kernel);
+    verify::GroupedMatmulProblem problem(Target::cpu, verify::matmul_spec(kernel, t.config), t.matmul_case);
+    for (const CpuOptions& schedule : schedules()) CHECK(describe(run(kernel, schedule, problem)) == "");
+  }
+}
+
+TEST_CASE("gathered rows without an edit: nothing is found" * doctest::skip()) {
+  for (const std::size_t scheme : {kBf16, kRowwise, kBlocks}) {
+    const test::MatmulTest t = gathered_case(scheme);
+    Engine engine = make_engine(test::templates());
     const Kernel kernel = engine.get(t.config, t.kernel);
     verify::GroupedMatmulProblem problem(Target::cpu, verify::matmul_spec(kernel, t.config), t.matmul_case);
     for (const CpuOptions& schedule : schedules()) CHECK(describe(run(kernel, schedule, problem)) == "");

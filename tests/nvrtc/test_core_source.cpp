@@ -57,6 +57,7 @@ constexpr Group kGroups[] = {
      "mbarrier_init(barrier, 1); mbarrier_fence_init(); mbarrier_expect(barrier, 16); mbarrier_arrive(barrier);"
      "mbarrier_arrive_expect(barrier, i); mbarrier_arrive_cluster(barrier, 1); mbarrier_wait(barrier, 0);"
      "*out = mbarrier_test(barrier, 1); mbarrier_invalidate(barrier);"},
+    {90, false, "copy_async<16>(memory, data); copy_arrive(barrier);"},
     {90, false,
      "bulk_load(memory, data, 16, barrier); bulk_store(data, memory, 16); bulk_commit(); bulk_wait<0>();"
      "bulk_wait_read<1>();"},

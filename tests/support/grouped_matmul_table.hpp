@@ -3,6 +3,7 @@
 // shapes of Modular's tests of its grouped matmuls.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -110,14 +111,16 @@ inline Config matmul_config(const MatmulOptions& options) {
   const std::string expression =
       fmt::format(fmt::runtime(kMatmulExpressions[options.expression]), options.up ? "up" : "down");
   return Config::from_json(fmt::format(
-      R"({{"moegen": 1, "name": "case", "hidden": {}, "intermediate": {}, "num_experts": {}, "top_k": 1,
+      R"({{"moegen": 1, "name": "case", "hidden": {}, "intermediate": {}, "num_experts": {}, "top_k": {},
           "router": {{"scoring": "softmax"}},
           "dtypes": {{"activation": "{}", "weight": "{}", "accumulate": "{}"}},
           "quantization": {{"scheme": "{}", "scale": "{}", "scale_layout": "{}"}},
           "activation": {{{}}},
           "experts": {{{} "bias": {}, "gather_a": {}, {}}},
           "finalize": {{"down": "{}"}}, "tune": {{"space": {{{}}}}}}})",
-      options.hidden, options.intermediate, options.experts, scheme.activation, scheme.weight, scheme.accumulate,
+      options.hidden, options.intermediate, options.experts,
+      options.gather ? std::min(3, options.experts) : 1,  // the order's pairs are not the tokens
+      scheme.activation, scheme.weight, scheme.accumulate,
       scheme.scheme, scheme.scale, scheme.scale_layout, kMatmulActivations[options.activation].text, expression,
       options.bias, options.gather, kMatmulFusions[options.fusion], kMatmulOutputs[options.output], options.space));
 }
@@ -204,7 +207,7 @@ class MatmulTable {
   bool quantises(const Choice& choice) const {
     if (kMatmulSchemes[choice[kScheme]].mx()) return true;
     const MatmulActivation& activation = kMatmulActivations[choice[kActivation]];
-    if (!kMatmulSchemes[choice[kScheme]].blocks() || choice[kGather] == 1) return false;
+    if (!kMatmulSchemes[choice[kScheme]].blocks()) return false;
     if (!activation.gated) return true;
     return activation.text.find("interleaved") == std::string_view::npos &&
            limits_.intermediate[choice[kIntermediate]] % 128 == 0;

@@ -74,6 +74,8 @@ std::string spell_tiles(const Plan& plan, const EntryPlan& entry) {
   if (!is_portable(plan))
     for (std::string_view name : kHopperNumbers)
       out += fmt::format("  enum : uint32_t {{ {} = {} }};\n", name, tiles.integer(name));
+  if (!is_portable(plan) && plan.boolean("gather_a"))
+    out += fmt::format("  enum : uint32_t {{ gather_warps = {} }};\n", tiles.integer("gather_warps"));
   for (std::string_view name : kFlags) out += fmt::format("  enum : bool {{ {} = {} }};\n", name, tiles.boolean(name));
   out += "  /// Columns of tokens that have a loop of their own, and the columns of a sum.\n";
   out += spell_function("width", tiles.widths()) + spell_function("product_columns", tiles.product_columns());

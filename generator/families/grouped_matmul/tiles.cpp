@@ -103,6 +103,7 @@ TilePlan completed(TilePlan tiles, const MatmulProblem& problem, const Arch& arc
   std::erase_if(tiles.widths, [&](int width) { return width % tiles.token_step() != 0; });
   tiles.scale_warps = problem.mx_scales() ? 3 : problem.block_scales() ? (tiles.max_tokens > 128 ? 3 : 2) : 0;
   if (problem.mx_scales()) tiles.scale_registers = 72;  // of tokens and of weights: with 56 up to 40 bytes of spills
+  if (problem.gather_a) tiles.gather_warps = tiles.scale_warps > 0 ? tiles.scale_warps : 3;
   fit_staging(tiles, problem, arch);
   return tiles;
 }
@@ -237,8 +238,9 @@ std::vector<Kind> kinds_of(const MatmulProblem& problem) {
   if (problem.fuse_quantize) return quantizing_kinds(problem);
   if (problem.block_scales()) return block_kinds(problem);
   std::vector<Kind> kinds = {{"narrow", 0, false, narrow_parameters()}, {"wide", 41, false, wide_parameters()}};
-  // Each float of a 4-byte c has a place of its own while it is stored: 100 bytes of spills with tokens on M.
-  if (problem.promote && is_plain(problem) && bits(problem.output) < 32)
+  // Each float of a 4-byte c has a place of its own while it is stored: 100 bytes of spills with tokens on M. So are
+  // there beside loaders that gather, which need the registers of which 3 x 64 x 128 sums leave too few.
+  if (problem.promote && is_plain(problem) && bits(problem.output) < 32 && !problem.gather_a)
     kinds.push_back({"tall", 768, true, tall_parameters(problem)});
   return kinds;
 }
@@ -309,8 +311,11 @@ int TilePlan::box_heights() const {
 // Registers that the launch allocates for each thread: what 65536 leave, in eights, at most 168 where 384 threads ask.
 int TilePlan::pool_registers() const { return std::min(168, 65536 / threads() / 8 * 8); }
 
-// Loaders of scales keep some on their way.
-int TilePlan::loader_registers() const { return scale_warps > 0 ? scale_registers : warpgroups == 3 ? 32 : 40; }
+// Loaders of scales keep some on their way; those that gather keep the rows of a tile.
+int TilePlan::loader_registers() const {
+  if (scale_warps > 0 || gather_warps > 0) return scale_registers;
+  return warpgroups == 3 ? 32 : 40;
+}
 
 // The pool is what the launch allocates; what asked for more would wait for ever.
 int TilePlan::multiplier_registers() const {
@@ -377,6 +382,8 @@ std::string illegal_because(const TilePlan& tiles, const MatmulProblem& problem,
   if (const int joined = tiles.joined_tiles(problem); joined > 1 && (tiles.cluster > 1 || tiles.raster % joined != 0))
     return fmt::format("cluster {} and raster {}; {} tiles that are quantised together need 1 and a multiple of {}",
                        tiles.cluster, tiles.raster, joined, joined);
+  if (problem.gather_a && tiles.cluster > 1)
+    return fmt::format("cluster {}; gathered rows are copied by each block for itself", tiles.cluster);
   if (tiles.max_tokens % tiles.token_step() != 0)
     return fmt::format("{} tokens; a multiple of {}", tiles.max_tokens, tiles.token_step());
   return "";
@@ -398,7 +405,7 @@ double score(const TilePlan& tiles, const MatmulProblem& problem) {
 }
 
 bool takes_tensor_copies(const MatmulProblem& problem, const Arch& arch) {
-  return arch.name == "sm_90a" && !problem.gather_a;
+  return arch.name == "sm_90a" && !(problem.gather_a && problem.mx_scales());
 }
 
 std::string describe(const TilePlan& tiles) {

@@ -27,7 +27,8 @@ struct TilePlan {
   int store_rows = 0;      ///< rows of c in a box of tensor stores; 0: no tensor stores
   int staging_panels = 0;  ///< of 128 bytes of each row, that a warpgroup stages at once for tensor stores; 0: all
   int scale_warps = 0;
-  int scale_registers = 56;  ///< of a thread that loads, where some bring scales
+  int scale_registers = 56;  ///< of a thread that loads, where some bring scales or gather
+  int gather_warps = 0;      ///< that bring tokens, where their rows lie anywhere; with block scales, these, too
   int raster = 4;            ///< units of columns side by side
   int even_tiles = 8;        ///< groups of up to so many tiles are split evenly
   bool tokens_on_m = false;
@@ -80,8 +81,8 @@ struct Rejection {
   std::string tiles, reason;
 };
 
-/// True for what tensor copies and the asynchronous matrix product can do. Rows that are gathered cannot be copied as
-/// boxes.
+/// True for what tensor copies and the asynchronous matrix product do: on sm_90a all but gathered rows of mxfp8, whose
+/// scales are brought otherwise.
 bool takes_tensor_copies(const MatmulProblem& problem, const Arch& arch);
 
 /// On sm_90a the tiles for few and for many rows a group, in that order; elsewhere one for all. Of the candidates,

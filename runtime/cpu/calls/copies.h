@@ -41,6 +41,11 @@ MOEGEN_CPU_CALL void moegen_cpu_copy_async(void* shared, const void* global, uns
                                            unsigned int source_bytes, unsigned int site);
 MOEGEN_CPU_CALL void moegen_cpu_copy_commit(unsigned int site);
 MOEGEN_CPU_CALL void moegen_cpu_copy_wait(unsigned int pending, unsigned int site);
+/// cp.async.mbarrier.arrive.noinc: an arrival at `barrier` when all copies that the thread has issued are there.
+MOEGEN_CPU_CALL void moegen_cpu_copy_arrive(unsigned long* barrier, unsigned int site);
+
+/// fence.proxy.async: what the thread knows to be written to shared memory is seen by bulk copies and tensor cores.
+MOEGEN_CPU_CALL void moegen_cpu_fence_proxy_async(unsigned int site);
 
 #ifdef __cplusplus
 }
@@ -61,4 +66,6 @@ MOEGEN_CPU_CALL void moegen_cpu_copy_wait(unsigned int pending, unsigned int sit
   X(moegen_cpu_bulk_wait)           \
   X(moegen_cpu_copy_async)          \
   X(moegen_cpu_copy_commit)         \
-  X(moegen_cpu_copy_wait)
+  X(moegen_cpu_copy_wait)           \
+  X(moegen_cpu_copy_arrive)         \
+  X(moegen_cpu_fence_proxy_async)

@@ -12,6 +12,8 @@ namespace {
 constexpr std::size_t kMostMerged = 16;
 /// Ended operations that a new one looks at before it gets a number of its own.
 constexpr std::size_t kMostLookedAt = 32;
+/// Fences between proxies that a thread remembers. Who knows of none of them is taken to know an earlier one.
+constexpr std::size_t kMostFences = 64;
 
 }  // namespace
 
@@ -50,12 +52,16 @@ std::uint32_t Actors::block_of(std::uint32_t actor) const noexcept {
 }
 
 bool Actors::ordered_far(const Timeline& timeline, Epoch epoch) const noexcept {
-  if (!timeline.known) return false;
+  return known_to(timeline.known, epoch);
+}
+
+bool Actors::known_to(const ClockRef& clock, Epoch epoch) const noexcept {
+  if (!clock) return false;
   const bool is_thread = epoch.actor < kFirstOperation;
   const std::uint32_t block = block_of(epoch.actor);
   const std::uint32_t index =
       is_thread ? epoch.actor % num_threads_ : operations_[epoch.actor - kFirstOperation].timeline.index;
-  return timeline.known->time_of(block, index) >= epoch.time;
+  return clock->time_of(block, index) >= epoch.time;
 }
 
 void Actors::join(std::uint32_t block, std::span<const std::uint32_t> threads) {
@@ -104,6 +110,35 @@ void Actors::fence(Timeline& timeline) {
   ++timeline.now.time;
 }
 
+void Actors::fence_proxy(Timeline& thread) {
+  if (thread.proxy_fences.size() == kMostFences) thread.proxy_fences.erase(thread.proxy_fences.begin());
+  thread.proxy_fences.push_back({thread.now.time, thread.known});
+  ++thread.now.time;  // what the thread does next is not covered
+}
+
+bool Actors::fenced_by(const Timeline& thread, const Timeline& reader, Epoch write) const noexcept {
+  const auto& fences = thread.proxy_fences;
+  const std::uint32_t passed = thread.index < reader.num_own ? reader.own[thread.index] : 0;
+  auto after = std::ranges::upper_bound(fences, passed, {}, &ProxyFence::time);
+  if (after == fences.begin()) return passed > 0 && fences.size() == kMostFences;
+  --after;
+  return (write.actor == thread.now.actor && write.time <= after->time) || known_to(after->known, write);
+}
+
+bool Actors::fenced(const Timeline& reader, Epoch write) {
+  const auto& threads = blocks_[reader.block].threads;
+  if (const std::uint32_t writer = write.actor - reader.first;
+      writer < threads.size() && fenced_by(threads[writer], reader, write))
+    return true;
+  if (last_fencing_ < threads.size() && fenced_by(threads[last_fencing_], reader, write)) return true;
+  for (const Timeline& thread : threads) {
+    if (!fenced_by(thread, reader, write)) continue;
+    last_fencing_ = thread.index;
+    return true;
+  }
+  return false;
+}
+
 void Actors::relaxed_store(Timeline& timeline, const void* object, bool reads) {
   // A store that does not read what was there ends what was released through it.
   if (!reads) objects_.erase(object);
@@ -145,6 +180,7 @@ std::uint32_t Actors::fork(std::uint32_t block, std::span<const std::uint32_t> t
   operation.lives.push_back({operation.timeline.now.time, threads.front(), what});
   operation.timeline.site = site;
   operation.timeline.swizzle = kAnySwizzle;
+  operation.timeline.in_async_proxy = false;
   operation.timeline.know(std::move(before));
   return operation.timeline.index;
 }

@@ -23,12 +23,19 @@ inline constexpr std::uint32_t kFirstOperation = 1u << 31;
 /// A swizzle that nothing is known of; else its span in units of 32 bytes.
 inline constexpr std::uint8_t kAnySwizzle = 0xFF;
 
+/// A fence of a thread between proxies: it covers what the thread did up to `time` and what it knew.
+struct ProxyFence {
+  std::uint32_t time = 0;
+  ClockRef known;
+};
+
 /// One actor's present.
 struct Timeline {
   Epoch now;
   std::uint32_t used = 0;              ///< time of an operation's last access
   Site site = 0;                       ///< where an operation was issued
   std::uint8_t swizzle = kAnySwizzle;  ///< of the tile that an operation works on
+  bool in_async_proxy = false;         ///< an operation is
   std::uint32_t block = 0, index = 0;  ///< in the block; operations come after the threads
   std::uint32_t first = 0;             ///< number of the block's first thread
   std::uint32_t num_own = 0;           ///< times in `own`
@@ -36,6 +43,7 @@ struct Timeline {
   ClockRef known;
   ClockRef fenced;  ///< what a relaxed atomic store releases: all before the last fence
   ClockRef loaded;  ///< what the next fence acquires
+  std::vector<ProxyFence> proxy_fences;  ///< a thread's last ones, by time
 
   void know(ClockRef clock);
 };
@@ -80,6 +88,10 @@ class Actors {
   /// All objects at [begin, end).
   void forget_range(std::uintptr_t begin, std::uintptr_t end);
   void fence(Timeline& timeline);
+  void fence_proxy(Timeline& thread);
+  /// Whether a fence between proxies lies after `write` and before what `reader` begins with: of any thread of its block
+  /// that knew the write, and that the reader knows to have passed the fence.
+  bool fenced(const Timeline& reader, Epoch write);
   /// A relaxed atomic store or load of `object`, which fences make more of.
   void relaxed_store(Timeline& timeline, const void* object, bool reads);
   void relaxed_load(Timeline& timeline, const void* object);
@@ -114,6 +126,8 @@ class Actors {
   };
 
   bool ordered_far(const Timeline& timeline, Epoch epoch) const noexcept;
+  bool known_to(const ClockRef& clock, Epoch epoch) const noexcept;
+  bool fenced_by(const Timeline& thread, const Timeline& reader, Epoch write) const noexcept;
   void merge_known(Object& object, const ClockRef& known);
   ClockRef present(const Timeline& timeline);
   std::uint32_t take_operation(Block& block, std::uint32_t block_index, const ClockRef& before);
@@ -123,6 +137,7 @@ class Actors {
   std::vector<Block> blocks_;
   std::vector<Operation> operations_;
   std::unordered_map<const void*, Object> objects_;
+  std::uint32_t last_fencing_ = 0;  ///< thread whose fence was found last: often the next one's, too
 };
 
 }  // namespace moegen::cpu

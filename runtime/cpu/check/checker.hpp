@@ -58,6 +58,9 @@ class Checker {
   /// A fence of the thread: its later relaxed atomic stores release what it did before the fence, and it has acquired
   /// what the words that it loaded with relaxed atomics before the fence were released with.
   virtual void fence(Thread& thread) = 0;
+  /// A fence between proxies: operations of the async proxy that begin after it see what the thread knows to be written
+  /// to shared memory.
+  virtual void fence_proxy(Thread& thread) = 0;
 
   /// An operation issued by `threads` of a block begins. It lives until `end`.
   virtual Actor fork(const Block& block, std::span<const std::uint32_t> threads, const char* what, Site site) = 0;
@@ -66,7 +69,12 @@ class Checker {
   /// From now on what the operation writes to shared memory lies, or what it reads is taken to lie, in the swizzle of
   /// `span` bytes; 0 is none. Reports where it reads what was written in another one.
   virtual void set_swizzle(const Actor& actor, std::uint32_t span) = 0;
+  /// The operation is of the async proxy. Reports where it reads what was written outside that proxy, with no fence
+  /// between them.
+  virtual void set_async_proxy(const Actor& actor) = 0;
   virtual void release(const Actor& actor, const void* object) = 0;
+  /// The operation sees what was released to `object`.
+  virtual void acquire(const Actor& actor, const void* object) = 0;
   virtual void end(const Actor& actor) = 0;
 };
 

@@ -110,7 +110,12 @@ void LaunchChecker::check_shared(const Request& request, SharedMemory& memory) {
       cell.is_written = true;  // told once
     }
     const std::uint8_t swizzle = request.who->swizzle;
+    if (cell.is_generic && request.who->in_async_proxy && request.tag.kind() == Access::read) {
+      if (!actors_.fenced(*request.who, cell.write.epoch)) report_proxy(request, cell, memory.begin + offset);
+      cell.is_generic = false;  // told once, or in order
+    }
     if (!reads) {
+      cell.is_generic = !request.who->in_async_proxy;
       cell.swizzle = swizzle;
     } else if (swizzle != kAnySwizzle && cell.swizzle != kAnySwizzle && cell.swizzle != swizzle) {
       report_swizzle(request, cell, memory.begin + offset);
@@ -154,6 +159,7 @@ void LaunchChecker::forget_range(const void* begin, std::size_t bytes) {
   actors_.forget_range(address_of(begin), address_of(begin) + bytes);
 }
 void LaunchChecker::fence(Thread& thread) { actors_.fence(timeline_of(thread)); }
+void LaunchChecker::fence_proxy(Thread& thread) { actors_.fence_proxy(timeline_of(thread)); }
 
 Actor LaunchChecker::fork(const Block& block, std::span<const std::uint32_t> threads, const char* what, Site site) {
   return {block.index, actors_.fork(block.index, threads, what, site)};
@@ -163,8 +169,16 @@ void LaunchChecker::set_swizzle(const Actor& actor, std::uint32_t span) {
   actors_.operation(actor.block, actor.slot).swizzle = static_cast<std::uint8_t>(span / 32);
 }
 
+void LaunchChecker::set_async_proxy(const Actor& actor) {
+  actors_.operation(actor.block, actor.slot).in_async_proxy = true;
+}
+
 void LaunchChecker::release(const Actor& actor, const void* object) {
   actors_.release(actors_.operation(actor.block, actor.slot), object);
+}
+
+void LaunchChecker::acquire(const Actor& actor, const void* object) {
+  actors_.acquire(actors_.operation(actor.block, actor.slot), object);
 }
 
 void LaunchChecker::end(const Actor& actor) { actors_.end(actors_.operation(actor.block, actor.slot)); }
@@ -262,6 +276,17 @@ void LaunchChecker::report_swizzle(const Request& request, const Cell& cell, std
       CpuFinding::misuse,
       fmt::format("{}: {} takes it to lie {}, and {} laid it {}", locate(address, request), action(request),
                   describe_swizzle(32u * request.who->swizzle), writer.action, describe_swizzle(32u * cell.swizzle)),
+      request);
+  report.parties.push_back(writer);
+  findings_->report(std::move(report));
+}
+
+void LaunchChecker::report_proxy(const Request& request, const Cell& cell, std::uintptr_t address) {
+  const CpuParty writer = party(cell.write.epoch, cell.write.tag);
+  CpuReport report = make_report(
+      CpuFinding::misuse,
+      fmt::format("{}: {} is of the async proxy, {} is not, and no fence_proxy_async lies between them",
+                  locate(address, request), action(request), writer.action),
       request);
   report.parties.push_back(writer);
   findings_->report(std::move(report));

@@ -40,11 +40,14 @@ class LaunchChecker final : public Checker {
   void acquire(Thread& thread, const void* object) override;
   void forget(const void* object) override;
   void fence(Thread& thread) override;
+  void fence_proxy(Thread& thread) override;
   Actor fork(const Block& block, std::span<const std::uint32_t> threads, const char* what, Site site) override;
   void access(const Actor& actor, const void* address, std::uint32_t bytes, std::uint32_t alignment,
               Access kind) override;
   void set_swizzle(const Actor& actor, std::uint32_t span) override;
+  void set_async_proxy(const Actor& actor) override;
   void release(const Actor& actor, const void* object) override;
+  void acquire(const Actor& actor, const void* object) override;
   void end(const Actor& actor) override;
 
  private:
@@ -80,6 +83,7 @@ class LaunchChecker final : public Checker {
   void report_ended(const Request& request, const SharedMemory& memory);
   void report_unwritten(const Request& request, std::uintptr_t address);
   void report_swizzle(const Request& request, const Cell& cell, std::uintptr_t address);
+  void report_proxy(const Request& request, const Cell& cell, std::uintptr_t address);
 
   std::string locate(std::uintptr_t address, const Request& request);
   std::string locate_outside(const Request& request);

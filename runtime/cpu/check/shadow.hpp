@@ -19,6 +19,7 @@ struct Cell {
   PastAccess other;         ///< one alone; where there are more, epoch.actor is kSet and epoch.time their AccessSet
   bool is_written = false;  ///< by whatever means
   std::uint8_t swizzle = kAnySwizzle;  ///< in which the last write laid it
+  bool is_generic = false;             ///< the last write was outside the async proxy, and is not known to be fenced
 };
 
 class AccessSets {

@@ -70,6 +70,9 @@ MOEGEN_CPU_INLINE void copy_async(void* shared, const void* global, unsigned int
 
 MOEGEN_CPU_INLINE void copy_commit() { moegen_cpu_copy_commit(moegen_cpu_site()); }
 MOEGEN_CPU_INLINE void copy_wait(unsigned int pending) { moegen_cpu_copy_wait(pending, moegen_cpu_site()); }
+MOEGEN_CPU_INLINE void copy_arrive(unsigned long* barrier) { moegen_cpu_copy_arrive(barrier, moegen_cpu_site()); }
+
+MOEGEN_CPU_INLINE void fence_proxy_async() { moegen_cpu_fence_proxy_async(moegen_cpu_site()); }
 
 // ---- tensor cores ------------------------------------------------------------------------------------------
 

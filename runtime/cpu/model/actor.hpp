@@ -33,12 +33,19 @@ class CheckedActor {
   void set_swizzle(std::uint32_t span) const {
     if (checker_) checker_->set_swizzle(actor_, span);
   }
+  /// It is of the async proxy: bulk and tensor copies, products of a warpgroup.
+  void set_async_proxy() const {
+    if (checker_) checker_->set_async_proxy(actor_);
+  }
   /// Takes part in the counting of a word that others count in, too.
   void count(const void* word) const {
     if (checker_) checker_->access(actor_, word, 8, 8, Access::atomic);
   }
   void release(const void* object) const {
     if (checker_) checker_->release(actor_, object);
+  }
+  void acquire(const void* object) const {
+    if (checker_) checker_->acquire(actor_, object);
   }
   void end() const {
     if (checker_) checker_->end(actor_);

@@ -22,10 +22,14 @@ struct CopyGroup {
   char read = 0, written = 0;
 };
 
+/// What a thread copies by cp.async between two arrivals (copy_async.cpp).
+struct CopyBatch;
+
 /// The groups of one thread: of cp.async, or of bulk stores.
 struct CopyGroups {
   std::shared_ptr<CopyGroup> open;  ///< null until something was issued
   std::deque<std::shared_ptr<CopyGroup>> committed;
+  std::deque<std::shared_ptr<CopyBatch>> batches;  ///< of cp.async: those with an arrival to come, then the open one
   WaitList waiter;
 };
 

@@ -89,6 +89,7 @@ void submit_store(std::unique_ptr<StoreBody> body, Site site) {
   auto read = std::make_unique<StoreRead>();
   read->second = std::move(write);
   read->reader = CheckedActor("bulk copy from shared memory", site);
+  read->reader.set_async_proxy();
   Scheduler::current().submit(std::move(read), site);
 }
 
@@ -112,6 +113,7 @@ void moegen_cpu_bulk_load(void* shared, const void* global, unsigned int bytes, 
   load->bytes = bytes;
   load->barrier = range.block->offset_of(barrier);
   load->actor = CheckedActor("bulk copy to shared memory", site);
+  load->actor.set_async_proxy();
   Scheduler::current().submit(std::move(load), site);
 }
 

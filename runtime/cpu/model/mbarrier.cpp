@@ -92,6 +92,21 @@ void expect_bytes(const Mbarrier& barrier, MbarrierWord& word, std::uint32_t byt
   word.bytes = sum;
 }
 
+/// The barrier at `offset` in `block` that a copy completes on.
+Mbarrier& barrier_of_copy(Block& block, std::uint32_t offset, Site site) {
+  auto& barriers = async_state(block).mbarriers;
+  const auto found = barriers.find(offset);
+  std::uint64_t* const address = reinterpret_cast<std::uint64_t*>(block.shared + offset);
+  if (found == barriers.end())
+    misuse(fmt::format("a copy completes on the {}, which was invalidated", name_of(block, address).text.data()), site,
+           kCopy);
+  if (*address != found->second.word)
+    misuse(fmt::format("a copy completes on the {}, which something else wrote to: it holds {:#x}",
+                       name_of(block, address).text.data(), *address),
+           site, kCopy);
+  return found->second;
+}
+
 std::string describe_wait(const Thread& thread) {
   std::string where = fmt::format("mbarrier at shared+{:#x}, parity {}", thread.wait.object, thread.wait.detail);
   const auto& barriers = async_state(*thread.block).mbarriers;
@@ -128,25 +143,28 @@ Mbarrier& find_mbarrier(std::uint64_t* address, const char* operation, Site site
 }
 
 void complete_bytes(Block& block, std::uint32_t offset, std::int64_t bytes, const CheckedActor& actor) {
-  auto& barriers = async_state(block).mbarriers;
-  const auto found = barriers.find(offset);
-  std::uint64_t* const address = reinterpret_cast<std::uint64_t*>(block.shared + offset);
-  if (found == barriers.end())
-    misuse(fmt::format("a copy completes on the {}, which was invalidated", name_of(block, address).text.data()), 0,
-           kCopy);
-  Mbarrier& barrier = found->second;
-  if (*address != barrier.word)
-    misuse(fmt::format("a copy completes on the {}, which something else wrote to: it holds {:#x}",
-                       name_of(block, address).text.data(), *address),
-           0, kCopy);
+  Mbarrier& barrier = barrier_of_copy(block, offset, 0);
   actor.count(barrier.address);
   auto word = MbarrierWord::from(barrier.word);
   actor.release(barrier.phase_object(word.phase));
   word.bytes = word.bytes - bytes;
   if (word.bytes < -kMostBytes)
     misuse(fmt::format("copies bring {} bytes more than are expected at the {}; at most {} may be", -word.bytes,
-                       name_of(block, address).text.data(), kMostBytes),
+                       name_of(block, barrier.address).text.data(), kMostBytes),
            0, kCopy);
+  advance(barrier, word);
+}
+
+void complete_arrival(Block& block, std::uint32_t offset, const CheckedActor& actor, Site site) {
+  Mbarrier& barrier = barrier_of_copy(block, offset, site);
+  actor.count(barrier.address);
+  auto word = MbarrierWord::from(barrier.word);
+  if (word.pending == 0)
+    misuse(fmt::format("one arrival of copies too many at the {}: it was made for {} a phase, and all have arrived",
+                       name_of(block, barrier.address).text.data(), word.expected),
+           site, "cp.async.mbarrier.arrive");
+  actor.release(barrier.phase_object(word.phase));
+  word.pending = word.pending - 1;
   advance(barrier, word);
 }
 

@@ -50,6 +50,9 @@ struct Mbarrier {
 /// `operation`, where there is none.
 Mbarrier& find_mbarrier(std::uint64_t* address, const char* operation, Site site);
 
+/// The arrival of a thread's copies at the barrier at `offset` in `block`. Called where an operation is performed.
+void complete_arrival(Block& block, std::uint32_t offset, const CheckedActor& actor, Site site);
+
 /// A copy brought `bytes` that count on the barrier at `offset` in `block`. Called where an operation is performed.
 void complete_bytes(Block& block, std::uint32_t offset, std::int64_t bytes, const CheckedActor& actor);
 

@@ -140,6 +140,7 @@ void moegen_cpu_tensor_load(void* shared, const void* tensor_map, const int* coo
   load->barrier = range.block->offset_of(barrier);
   require_barriers(load->targets, load->barrier, call);
   load->actor = CheckedActor("tensor copy to shared memory", site);
+  load->actor.set_async_proxy();
   load->actor.set_swizzle(load->tile.span());
   Scheduler::current().submit(std::move(load), site);
 }

@@ -142,7 +142,7 @@ void fork_readers(const Warpgroup& warpgroup, std::uint64_t number, WgmmaGroup& 
   std::iota(threads.begin(), threads.end(), warpgroup.index * kWarpgroupSize);
   if (Checker* checker = Scheduler::current().checker()) checker->forget(warpgroup.object(number));
   for (const auto& operation : group.operations)
-    group.readers.emplace_back(*warpgroup.block, threads, "wgmma", operation->site);
+    group.readers.emplace_back(*warpgroup.block, threads, "wgmma", operation->site).set_async_proxy();
 }
 
 std::string describe_wait(const Thread& thread) {
