@@ -3,11 +3,11 @@
 // brought into the stages by small copies, 16 bytes a lane, where a tensor copy's box would need them side by side.
 //
 // `gather_warps` warps beside the one that loads weights take 32 tokens of a tile in turn; with block128 they are those
-// that bring the scales of the same tokens. A warp asks for the order of its next tile a whole tile ahead, keeps the
-// rows in a register for every 32 of them, and hands them from lane to lane: an instruction copies 128 bytes of four
-// rows. A stage of 256 tokens takes 64 such instructions and as many shuffles, of the four warps' 4096 issue slots that
-// its products last; nobody waits for the copies, which arrive at the stage's barrier by themselves, so that as many
-// bytes are on their way as the ring has room for.
+// that bring the scales of the same tokens. A warp asks for the order when it begins a tile, keeps the rows in a register
+// for every 32 of them, and hands them from lane to lane: an instruction copies 128 bytes of four rows. A stage of 256
+// tokens takes 64 such instructions and as many shuffles, of the 4096 that the four schedulers could issue while it is
+// multiplied. Nobody waits for the copies, which arrive at the stage's barrier by themselves, so that as many bytes are
+// on their way as the ring has room for.
 //
 // The copies write through the generic proxy and wgmma reads through the async one. A barrier alone orders the two in
 // the generic proxy; a proxy fence must lie on the way from the write to the read. Loaders could fence only after they
@@ -33,7 +33,7 @@ MOEGEN_DEVICE constexpr bool whole_warps() {
 template <class P, class T>
 class GatheredRows {
  public:
-  enum : uint32_t { kCount = ceil_div<uint32_t>(T::max_tokens, kWarpSize * T::gather_warps) };
+  enum : uint32_t { kCount = ceil_div<uint32_t>(T::max_tokens, kWarpSize* T::gather_warps) };
 
   /// Asks for the order of a tile. Those that finish the tile read the same words later, out of L1 then.
   MOEGEN_DEVICE void ask(const Args& args, const Tile& tile, uint32_t warp) {
@@ -81,7 +81,8 @@ class GatheredRows {
   static MOEGEN_DEVICE uint32_t first_token(uint32_t warp, uint32_t i) {
     return (i * T::gather_warps + warp) * kWarpSize;
   }
-  /// Where this lane's piece of its row in step `step` lies: in the 128-byte swizzle that the products' descriptors name.
+  /// Where this lane's piece of its row in step `step` lies: in the 128-byte swizzle that the products' descriptors
+  /// name.
   static MOEGEN_DEVICE uint32_t place(uint32_t step) {
     const uint32_t row = step * kRowsAtOnce + lane_index() / kPieces;
     return row * kSliceBytes + (lane_index() % kPieces ^ row % 8) * kPieceBytes;

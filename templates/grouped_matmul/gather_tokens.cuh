@@ -15,8 +15,7 @@ MOEGEN_DEVICE void gather_tile(const Args& args, const Shared<P, T>& shared, Rin
   const uint32_t width = empty ? 0 : width_of<T>(tile.rows);
 #pragma unroll 1
   for (uint32_t slice = 0; slice < slices; ++slice)
-    gather_stage(shared, ring,
-                 [&](uint32_t stage) { rows.copy(args, shared.tokens(stage), width, warp, slice); });
+    gather_stage(shared, ring, [&](uint32_t stage) { rows.copy(args, shared.tokens(stage), width, warp, slice); });
 }
 
 /// The work of one warp. The stages that are full meanwhile cover what it waits for at the start of a tile: its rows.

@@ -7,9 +7,9 @@
 // shared memory (store.cuh), while the loaders already fill the stages for the next tile.
 //
 // Roles: warpgroup 0 loads: its first warp walks through the tiles and issues the copies; with block128 the next
-// `scale_warps` bring scales; with gather_a the next `gather_warps` bring tokens (gather.cuh). Warpgroups 1 .. `warpgroups` multiply and store. The loaders give registers back, the
-// multipliers take them.
-// Shared memory and barriers: pipeline.cuh. A tile's place travels in the stage with which it begins.
+// `scale_warps` bring scales; with gather_a the next `gather_warps` bring tokens (gather.cuh). Warpgroups 1 ..
+// `warpgroups` multiply and store. The loaders give registers back, the multipliers take them. Shared memory and
+// barriers: pipeline.cuh. A tile's place travels in the stage with which it begins.
 #pragma once
 
 #include "../core/cluster.cuh"

@@ -162,11 +162,14 @@ const std::vector<SeededBug>& seeded_bugs() {
        "copy_async<16>(",
        "store(output",
        {CpuFinding::unwritten_shared, CpuFinding::misuse}},
-      {"copies that do not arrive", "gather", "    copy_arrive(full);\n", "", CpuFinding::deadlock, "mbarrier_wait(full"},
+      {"copies that do not arrive", "gather", "    copy_arrive(full);\n", "", CpuFinding::deadlock,
+       "mbarrier_wait(full"},
       {"copies issued after their arrival",
        "gather",
-       "    copy_async<16>(pieces + lane_index(), input + 4 * (kWarpSize - 1 - lane_index()));\n    copy_arrive(full);\n",
-       "    copy_arrive(full);\n    copy_async<16>(pieces + lane_index(), input + 4 * (kWarpSize - 1 - lane_index()));\n",
+       "    copy_async<16>(pieces + lane_index(), input + 4 * (kWarpSize - 1 - lane_index()));\n    "
+       "copy_arrive(full);\n",
+       "    copy_arrive(full);\n    copy_async<16>(pieces + lane_index(), input + 4 * (kWarpSize - 1 - "
+       "lane_index()));\n",
        CpuFinding::race_shared,
        "copy_async<16>(",
        "bulk_store(",

@@ -301,9 +301,10 @@ TEST_CASE("wrong use of mbarriers is reported in words") {
   CHECK(finding(arrive_twice, misuse) ==
         "one arrival too many at the mbarrier at shared+0x1000 of block 0: it was made for 2 a phase, and all have "
         "arrived");
-  CHECK(finding(copies_arrive_too_often, misuse) ==
-        "one arrival of copies too many at the mbarrier at shared+0x1000 of block 0: it was made for 2 a phase, and all "
-        "have arrived");
+  CHECK(
+      finding(copies_arrive_too_often, misuse) ==
+      "one arrival of copies too many at the mbarrier at shared+0x1000 of block 0: it was made for 2 a phase, and all "
+      "have arrived");
   CHECK(finding(copies_arrive_nowhere, misuse) ==
         "cp.async.mbarrier.arrive of the mbarrier at shared+0x1000 of block 0, which was not initialised");
   CHECK(finding(wait_uninitialised, misuse) ==

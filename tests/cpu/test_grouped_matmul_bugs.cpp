@@ -331,7 +331,8 @@ Engine make_engine(const std::filesystem::path& directory, const char* arch) {
 
 /// Of an up projection whose rows lie anywhere among the tokens; some of them are no token's.
 test::MatmulTest gathered_case(std::size_t scheme) {
-  Config config = test::matmul_config({.scheme = scheme, .hidden = 272, .intermediate = 528, .activation = 9, .gather = true});
+  Config config =
+      test::matmul_config({.scheme = scheme, .hidden = 272, .intermediate = 528, .activation = 9, .gather = true});
   verify::GroupedMatmulCase matmul_case;
   matmul_case.label = "seeded";
   matmul_case.counts = {33, 0, 3, 1, 40, 8};

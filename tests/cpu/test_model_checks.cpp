@@ -37,10 +37,13 @@ class Recorder final : public cpu::Checker {
   void acquire(cpu::Thread& thread, const void* object) override { note("{} acquires {}", who(thread), name(object)); }
   void forget(const void* object) override { note("forget {}", name(object)); }
   void fence(cpu::Thread& thread) override { note("{} fence", who(thread)); }
+  void fence_proxy(cpu::Thread& thread) override { note("{} fence between proxies", who(thread)); }
   cpu::Actor fork(const cpu::Block&, std::span<const std::uint32_t>, const char*, cpu::Site) override { return {}; }
   void access(const cpu::Actor&, const void*, std::uint32_t, std::uint32_t, cpu::Access) override {}
   void release(const cpu::Actor&, const void*) override {}
   void set_swizzle(const cpu::Actor&, std::uint32_t) override {}
+  void set_async_proxy(const cpu::Actor&) override {}
+  void acquire(const cpu::Actor&, const void*) override {}
   void end(const cpu::Actor&) override {}
 
  private:

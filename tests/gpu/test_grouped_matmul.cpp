@@ -169,6 +169,27 @@ TEST_CASE("every twenty-fourth case of the tables") {
 }
 
 // Minutes of many cores, to compile: --no-skip, shared by processes with TABLE_SHARD.
+namespace {
+
+// Of cases that gather rows of a, on this device's own tiles.
+std::vector<test::MatmulTest> gathering(std::size_t step) {
+  std::vector<test::MatmulTest> tests;
+  const test::MatmulTable table(true, {});
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < table.size(); ++i)
+    if (test::MatmulTest t = table.at(i); t.config->experts.gather_a == Choice::yes && found++ % step == 0)
+      tests.push_back(std::move(t));
+  return tests;
+}
+
+}  // namespace
+
+TEST_CASE("every sixth of the tables' cases that gather rows") {
+  std::vector<test::MatmulTest> tests = gathering(6);
+  REQUIRE(tests.size() >= 10);
+  check_all(std::move(tests));
+}
+
 TEST_CASE("every case of the tables" * doctest::skip()) { check_all(shard_of_tables()); }
 
 TEST_CASE("the kernels of lesser archs, every case of the tables" * doctest::skip()) {

@@ -120,9 +120,9 @@ inline Config matmul_config(const MatmulOptions& options) {
           "finalize": {{"down": "{}"}}, "tune": {{"space": {{{}}}}}}})",
       options.hidden, options.intermediate, options.experts,
       options.gather ? std::min(3, options.experts) : 1,  // the order's pairs are not the tokens
-      scheme.activation, scheme.weight, scheme.accumulate,
-      scheme.scheme, scheme.scale, scheme.scale_layout, kMatmulActivations[options.activation].text, expression,
-      options.bias, options.gather, kMatmulFusions[options.fusion], kMatmulOutputs[options.output], options.space));
+      scheme.activation, scheme.weight, scheme.accumulate, scheme.scheme, scheme.scale, scheme.scale_layout,
+      kMatmulActivations[options.activation].text, expression, options.bias, options.gather,
+      kMatmulFusions[options.fusion], kMatmulOutputs[options.output], options.space));
 }
 
 /// What a target can take in the time of a test.

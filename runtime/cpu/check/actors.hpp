@@ -41,8 +41,8 @@ struct Timeline {
   std::uint32_t num_own = 0;           ///< times in `own`
   const std::uint32_t* own = nullptr;  ///< what `known` holds of the actor's own block
   ClockRef known;
-  ClockRef fenced;  ///< what a relaxed atomic store releases: all before the last fence
-  ClockRef loaded;  ///< what the next fence acquires
+  ClockRef fenced;                       ///< what a relaxed atomic store releases: all before the last fence
+  ClockRef loaded;                       ///< what the next fence acquires
   std::vector<ProxyFence> proxy_fences;  ///< a thread's last ones, by time
 
   void know(ClockRef clock);
@@ -89,8 +89,8 @@ class Actors {
   void forget_range(std::uintptr_t begin, std::uintptr_t end);
   void fence(Timeline& timeline);
   void fence_proxy(Timeline& thread);
-  /// Whether a fence between proxies lies after `write` and before what `reader` begins with: of any thread of its block
-  /// that knew the write, and that the reader knows to have passed the fence.
+  /// Whether a fence between proxies lies after `write` and before what `reader` begins with: of any thread of its
+  /// block that knew the write, and that the reader knows to have passed the fence.
   bool fenced(const Timeline& reader, Epoch write);
   /// A relaxed atomic store or load of `object`, which fences make more of.
   void relaxed_store(Timeline& timeline, const void* object, bool reads);

@@ -283,11 +283,11 @@ void LaunchChecker::report_swizzle(const Request& request, const Cell& cell, std
 
 void LaunchChecker::report_proxy(const Request& request, const Cell& cell, std::uintptr_t address) {
   const CpuParty writer = party(cell.write.epoch, cell.write.tag);
-  CpuReport report = make_report(
-      CpuFinding::misuse,
-      fmt::format("{}: {} is of the async proxy, {} is not, and no fence_proxy_async lies between them",
-                  locate(address, request), action(request), writer.action),
-      request);
+  CpuReport report =
+      make_report(CpuFinding::misuse,
+                  fmt::format("{}: {} is of the async proxy, {} is not, and no fence_proxy_async lies between them",
+                              locate(address, request), action(request), writer.action),
+                  request);
   report.parties.push_back(writer);
   findings_->report(std::move(report));
 }
