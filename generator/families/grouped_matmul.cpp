@@ -170,8 +170,8 @@ Plan plan(const Config& config, std::string_view kernel, const Arch& arch) {
   for (grouped_matmul::Rejection& one : rejected)
     result.rejected.push_back({std::move(one.tiles), std::move(one.reason)});
   if (arch.name == "sm_90a" && is_portable(result))
-    result.rejected.push_back({"tensor copies and wgmma",
-                               "experts.gather_a is true and the scheme mxfp8; permute lays rows side by side"});
+    result.rejected.push_back(
+        {"tensor copies and wgmma", "experts.gather_a is true and the scheme mxfp8; permute lays rows side by side"});
   if (is_portable(result)) return result;
   result.parameter = "TensorArgs";
   result.parameter_bytes = sizeof(TensorArgs);

@@ -3,11 +3,11 @@
 // brought into the stages by small copies, 16 bytes a lane, where a tensor copy's box would need them side by side.
 //
 // `gather_warps` warps beside the one that loads weights take 32 tokens of a tile in turn; with block128 they are those
-// that bring the scales of the same tokens. A warp asks for the order when it begins a tile, keeps the rows in a register
-// for every 32 of them, and hands them from lane to lane: an instruction copies 128 bytes of four rows. A stage of 256
-// tokens takes 64 such instructions and as many shuffles, of the 4096 that the four schedulers could issue while it is
-// multiplied. Nobody waits for the copies, which arrive at the stage's barrier by themselves, so that as many bytes are
-// on their way as the ring has room for.
+// that bring the scales of the same tokens. A warp asks for the order when it begins a tile, keeps the rows in a
+// register for every 32 of them, and hands them from lane to lane: an instruction copies 128 bytes of four rows. A
+// stage of 256 tokens takes 64 such instructions and as many shuffles, of the 4096 that the four schedulers could issue
+// while it is multiplied. Nobody waits for the copies, which arrive at the stage's barrier by themselves, so that as
+// many bytes are on their way as the ring has room for.
 //
 // The copies write through the generic proxy and wgmma reads through the async one. A barrier alone orders the two in
 // the generic proxy; a proxy fence must lie on the way from the write to the read. Loaders could fence only after they

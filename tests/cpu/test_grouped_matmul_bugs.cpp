@@ -425,7 +425,7 @@ TEST_CASE("without an edit nothing is found" * doctest::skip()) {
 TEST_CASE("gathered rows without an edit: nothing is found" * doctest::skip()) {
   for (const std::size_t scheme : {kBf16, kRowwise, kBlocks}) {
     const test::MatmulTest t = gathered_case(scheme);
-    Engine engine = make_engine(test::templates());
+    Engine engine = make_engine(test::templates(), "sm_90a");
     const Kernel kernel = engine.get(t.config, t.kernel);
     verify::GroupedMatmulProblem problem(Target::cpu, verify::matmul_spec(kernel, t.config), t.matmul_case);
     for (const CpuOptions& schedule : schedules()) CHECK(describe(run(kernel, schedule, problem)) == "");

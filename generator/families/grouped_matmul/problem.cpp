@@ -54,8 +54,7 @@ std::string_view unquantised_because(const ConfigFields& fields, const MatmulPro
   if (fields.quantization.scheme == Scheme::mxfp8) return "";
   if (fields.quantization.scheme != Scheme::block128)
     return "only block128 and mxfp8 rows are quantised in the epilogue";
-  if (arch.name != "sm_90a")
-    return "tiles without tensor copies do not hold a group of 128 columns";
+  if (arch.name != "sm_90a") return "tiles without tensor copies do not hold a group of 128 columns";
   if (problem.gated && !problem.halves) return "128 interleaved columns lie in two blocks of scales";
   if (problem.gated && fields.intermediate % 128 != 0)
     return "intermediate is no multiple of 128, so 128 rows of up lie in two blocks of scales";

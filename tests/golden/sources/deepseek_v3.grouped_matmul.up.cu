@@ -949,6 +949,100 @@ MOEGEN_DEVICE uint32_t factor_place(uint32_t token) {
 
 }  // namespace moegen::grouped_matmul
 
+// ---- core/shared_address.cuh -----------------------------------------------------------------------------
+// Shared memory as asynchronous copies and tensor cores see it: by offset, in aligned tiles.
+
+
+namespace moegen {
+
+/// Where `pointer` is in the window of shared memory: what PTX and matrix descriptors take for an address.
+MOEGEN_DEVICE uint32_t shared_address(const void* pointer) {
+#ifdef MOEGEN_TARGET_CPU
+  return cpu::shared_address(pointer);
+#else
+  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+#endif
+}
+
+/// The block's dynamic shared memory, 1024-byte aligned: the pattern of the widest swizzle repeats there.
+MOEGEN_DEVICE unsigned char* dynamic_shared_tiles() {
+  extern __shared__ __align__(1024) unsigned char moegen_dynamic_shared_tiles[];
+  return moegen_dynamic_shared_tiles;
+}
+
+}  // namespace moegen
+
+// ---- core/bulk_copy.cuh ----------------------------------------------------------------------------------
+// Bulk copies between global and shared memory, and the groups in which a thread waits for its stores. Addresses and
+// sizes are multiples of 16 bytes. sm_90 up.
+
+
+namespace moegen {
+
+/// Orders what this thread wrote to shared memory before the bulk and tensor copies and tensor core reads that follow.
+/// Nothing on archs without them.
+MOEGEN_DEVICE void fence_proxy_async() {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::fence_proxy_async();
+#elif __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
+/// Copies `bytes` from global to shared memory; they count on `barrier` when they are there.
+MOEGEN_DEVICE void bulk_load(void* shared, const void* global, uint32_t bytes, uint64_t* barrier) {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::bulk_load(shared, global, bytes, barrier);
+#else
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                   shared_address(shared)),
+               "l"(global), "r"(bytes), "r"(shared_address(barrier))
+               : "memory");
+#endif
+}
+
+/// Copies `bytes` from shared to global memory, in the thread's open bulk group.
+MOEGEN_DEVICE void bulk_store(void* global, const void* shared, uint32_t bytes) {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::bulk_store(global, shared, bytes);
+#else
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global), "r"(shared_address(shared)),
+               "r"(bytes)
+               : "memory");
+#endif
+}
+
+/// Closes the thread's bulk group and opens the next.
+MOEGEN_DEVICE void bulk_commit() {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::bulk_commit();
+#else
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+#endif
+}
+
+/// Waits until at most `Pending` of the thread's bulk groups are still to be written.
+template <uint32_t Pending>
+MOEGEN_DEVICE void bulk_wait() {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::bulk_wait(Pending, 0);
+#else
+  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(Pending) : "memory");
+#endif
+}
+
+/// Waits until at most `Pending` of the thread's bulk groups are still to be read from shared memory.
+template <uint32_t Pending>
+MOEGEN_DEVICE void bulk_wait_read() {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::bulk_wait(Pending, 1);
+#else
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Pending) : "memory");
+#endif
+}
+
+}  // namespace moegen
+
 // ---- core/thread.cuh -------------------------------------------------------------------------------------
 // Where a thread is: in its warp, block, cluster and grid.
 
@@ -1063,29 +1157,6 @@ MOEGEN_DEVICE float lanes_max(float value) {
 
 /// Bit mask of the lanes below this one.
 MOEGEN_DEVICE uint32_t lanes_below() { return (1u << lane_index()) - 1u; }
-
-}  // namespace moegen
-
-// ---- core/shared_address.cuh -----------------------------------------------------------------------------
-// Shared memory as asynchronous copies and tensor cores see it: by offset, in aligned tiles.
-
-
-namespace moegen {
-
-/// Where `pointer` is in the window of shared memory: what PTX and matrix descriptors take for an address.
-MOEGEN_DEVICE uint32_t shared_address(const void* pointer) {
-#ifdef MOEGEN_TARGET_CPU
-  return cpu::shared_address(pointer);
-#else
-  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
-#endif
-}
-
-/// The block's dynamic shared memory, 1024-byte aligned: the pattern of the widest swizzle repeats there.
-MOEGEN_DEVICE unsigned char* dynamic_shared_tiles() {
-  extern __shared__ __align__(1024) unsigned char moegen_dynamic_shared_tiles[];
-  return moegen_dynamic_shared_tiles;
-}
 
 }  // namespace moegen
 
@@ -1421,7 +1492,7 @@ struct Args {
 struct TensorArgs {
   Args args;
   TensorMap weights;                 ///< b as [E, N, K]
-  TensorMap tokens[kMaxTokenBoxes];  ///< a as [R, K], by height of the box
+  TensorMap tokens[kMaxTokenBoxes];  ///< a as [R, K], by height of the box; not with gathered rows
   TensorMap stores;                  ///< c as [R, bytes of C]; only for tiles with tensor stores
 };
 
@@ -1579,7 +1650,8 @@ class TileWalk {
 //   full, empty [stages] barriers
 //   notes    [multiplying warps] with tokens on M: the warp's Tile, until its sum is done
 //
-// full[s]:  1 arrival of the loading thread with the bytes of its copies, 1 of each warp that brings scales.
+// full[s]:  1 arrival of the loading thread with the bytes of its copies, 1 of each warp that brings scales, 1 of the
+//           copies of each thread that gathers tokens.
 // empty[s]: 1 arrival of each multiplying warp of every block of the cluster.
 // Loaders wait for empty with the opposite parity, so that their first round through the ring waits for nothing.
 
@@ -1605,6 +1677,15 @@ struct Ring {
 /// Stages of a tile without an expert, with nothing in them: all of them where tiles begin at stage 0.
 template <class T>
 constexpr uint32_t kEmptySlices = T::aligned ? T::stages : 1;
+
+/// Arrivals at a full stage.
+template <class P, class T>
+MOEGEN_DEVICE constexpr uint32_t count_loaders() {
+  if constexpr (P::gather_a)
+    return 1 + T::scale_warps + T::gather_warps * kWarpSize;
+  else
+    return 1 + T::scale_warps;
+}
 
 template <class P, class T>
 struct Layout {
@@ -1650,7 +1731,7 @@ template <class P, class T>
 MOEGEN_DEVICE void init_barriers(const Shared<P, T>& shared) {
   if (thread_index() != 0) return;
   for (uint32_t stage = 0; stage < T::stages; ++stage) {
-    mbarrier_init(shared.full(stage), 1 + T::scale_warps);
+    mbarrier_init(shared.full(stage), count_loaders<P, T>());
     mbarrier_init(shared.empty(stage), T::warpgroups * kWarpgroupThreads / kWarpSize * T::cluster);
   }
   mbarrier_fence_init();
@@ -1726,6 +1807,7 @@ template <class P, class T, uint32_t N>
 MOEGEN_DEVICE void multiply_stage(const Operands& first, uint32_t stage, bool accumulate, float (&d)[N / 2]) {
   constexpr uint32_t kStepBytes = 32;  // of K, one instruction
   const uint32_t offset = stage_offset<P, T>(stage);
+  if constexpr (P::gather_a) fence_proxy_async();  // tokens came through the generic proxy
   wgmma_fence();
 #pragma unroll
   for (uint32_t step = 0; step < kSliceBytes / kStepBytes; ++step)
@@ -1916,13 +1998,14 @@ struct TileScales {
     kRowBlocks = ceil_div<uint32_t>(P::columns, 128),
     kRowsOfColumn = P::gated && !P::halves ? 2 : 1,  // of b, before the next column's in one side
   };
-  const Scale* a;  // of the tile's first row, block 0
+  const Scale* a;  // of the tile's first row, block 0; of a's, where rows are gathered
   const Scale* b;  // of the chunk and side that this lane brings, of them all in turn
   bool any;        // the tile has scales
 
   MOEGEN_DEVICE TileScales(const Args& args, const Tile& tile, uint32_t lane) {
     any = tile.expert >= 0;
-    a = static_cast<const Scale*>(args.a_scales) + (P::column_scales ? tile.row : tile.row * uint64_t{P::depth_blocks});
+    const uint32_t first = P::gather_a ? 0 : tile.row;
+    a = static_cast<const Scale*>(args.a_scales) + (P::column_scales ? first : first * uint64_t{P::depth_blocks});
     const uint32_t chunk = lane / P::scales_per_token % T::scale_chunks, side = lane % P::scales_per_token;
     const uint32_t column = tile.unit * T::tile_columns + chunk * (T::tile_columns / T::scale_chunks);
     const uint32_t row = side * P::output_columns + column * kRowsOfColumn;
@@ -1973,6 +2056,20 @@ struct ScaleBatch {
       const uint32_t row = token_of(warp, i);
       from.of_token(row, first, static_cast<uint64_t>(args.a_scales_stride), from.any && row < tile.rows, token[i]);
     }
+    load_weight(from, first);
+  }
+  /// The same of a tile whose rows of a lie anywhere.
+  template <class Gathered>
+  MOEGEN_DEVICE void load(const Args& args, const Gathered& gathered, uint32_t warp, uint32_t first) {
+    const TileScales<P, T> from(args, gathered.tile, place());
+#pragma unroll
+    for (uint32_t i = 0; i < kTokens; ++i) {
+      const uint32_t row = gathered.rows.row(i);
+      from.of_token(row, first, static_cast<uint64_t>(args.a_scales_stride), from.any && row != kNone, token[i]);
+    }
+    load_weight(from, first);
+  }
+  MOEGEN_DEVICE void load_weight(const TileScales<P, T>& from, uint32_t first) {
     const uint32_t mine = first + lane_index() % kBlocks;
     weight = from.any && mine < P::depth_blocks ? to_float(from.b[mine]) : 0.0f;
   }
@@ -2745,77 +2842,6 @@ struct FinishTokensM {
 
 }  // namespace moegen::grouped_matmul
 
-// ---- core/bulk_copy.cuh ----------------------------------------------------------------------------------
-// Bulk copies between global and shared memory, and the groups in which a thread waits for its stores. Addresses and
-// sizes are multiples of 16 bytes. sm_90 up.
-
-
-namespace moegen {
-
-/// Orders what this thread wrote to shared memory before the bulk and tensor copies and tensor core reads that follow.
-/// Nothing on archs without them.
-MOEGEN_DEVICE void fence_proxy_async() {
-#ifdef MOEGEN_TARGET_CPU
-  // The model has one view of shared memory.
-#elif __CUDA_ARCH__ >= 900
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-#endif
-}
-
-/// Copies `bytes` from global to shared memory; they count on `barrier` when they are there.
-MOEGEN_DEVICE void bulk_load(void* shared, const void* global, uint32_t bytes, uint64_t* barrier) {
-#ifdef MOEGEN_TARGET_CPU
-  cpu::bulk_load(shared, global, bytes, barrier);
-#else
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                   shared_address(shared)),
-               "l"(global), "r"(bytes), "r"(shared_address(barrier))
-               : "memory");
-#endif
-}
-
-/// Copies `bytes` from shared to global memory, in the thread's open bulk group.
-MOEGEN_DEVICE void bulk_store(void* global, const void* shared, uint32_t bytes) {
-#ifdef MOEGEN_TARGET_CPU
-  cpu::bulk_store(global, shared, bytes);
-#else
-  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global), "r"(shared_address(shared)),
-               "r"(bytes)
-               : "memory");
-#endif
-}
-
-/// Closes the thread's bulk group and opens the next.
-MOEGEN_DEVICE void bulk_commit() {
-#ifdef MOEGEN_TARGET_CPU
-  cpu::bulk_commit();
-#else
-  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-#endif
-}
-
-/// Waits until at most `Pending` of the thread's bulk groups are still to be written.
-template <uint32_t Pending>
-MOEGEN_DEVICE void bulk_wait() {
-#ifdef MOEGEN_TARGET_CPU
-  cpu::bulk_wait(Pending, 0);
-#else
-  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(Pending) : "memory");
-#endif
-}
-
-/// Waits until at most `Pending` of the thread's bulk groups are still to be read from shared memory.
-template <uint32_t Pending>
-MOEGEN_DEVICE void bulk_wait_read() {
-#ifdef MOEGEN_TARGET_CPU
-  cpu::bulk_wait(Pending, 1);
-#else
-  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Pending) : "memory");
-#endif
-}
-
-}  // namespace moegen
-
 // ---- core/matrix.cuh -------------------------------------------------------------------------------------
 // Matrices of 8 x 8 16-bit elements between shared memory and the registers of a warp. Row r of matrix m lies at the
 // address of lane 8 * m + r, 16-byte aligned; lane l holds the elements 2 * (l % 4) and the next of row l / 4 of each,
@@ -3395,7 +3421,8 @@ MOEGEN_DEVICE void acquire_registers() {
 //
 // Tokens are read from one map over all rows of a: a tile that is not a multiple of 8 rows reads on into its
 // neighbour's, whose products nobody stores; rows past the last read as zero. So segments need no padding. Blocks of a
-// cluster share their tokens: each loads a part and multicasts it.
+// cluster share their tokens: each loads a part and multicasts it. Rows that are gathered come another way
+// (gather.cuh).
 
 
 namespace moegen::grouped_matmul {
@@ -3454,9 +3481,10 @@ template <class P, class T>
 MOEGEN_DEVICE void load_stage(const TensorArgs& args, const Shared<P, T>& shared, uint32_t stage, const Tile& tile,
                               uint32_t block, uint32_t rank) {
   constexpr uint32_t kDepth = kSliceBytes / sizeof(typename P::element_dtype);
-  const uint32_t width = width_of<T>(tile.rows), share = width / T::cluster;
+  const uint32_t width = P::gather_a ? 0 : width_of<T>(tile.rows), share = width / T::cluster;
   mbarrier_arrive_expect(shared.full(stage), Layout<P, T>::weight_bytes + width * kSliceBytes);
   load_weights<P, T>(args, shared.weights(stage), shared.full(stage), block * kDepth, tile);
+  if constexpr (P::gather_a) return;  // others bring the tokens
   load_tokens<T>(args, shared.tokens(stage) + rank * share * kSliceBytes, shared.full(stage), block * kDepth,
                  tile.row + rank * share, share);
 }
@@ -3502,9 +3530,9 @@ MOEGEN_DEVICE void load_tiles(const TensorArgs& args, const Shared<P, T>& shared
 // shared memory (store.cuh), while the loaders already fill the stages for the next tile.
 //
 // Roles: warpgroup 0 loads: its first warp walks through the tiles and issues the copies; with block128 the next
-// `scale_warps` bring scales. Warpgroups 1 .. `warpgroups` multiply and store. The loaders give registers back, the
-// multipliers take them.
-// Shared memory and barriers: pipeline.cuh. A tile's place travels in the stage with which it begins.
+// `scale_warps` bring scales; with gather_a the next `gather_warps` bring tokens (gather.cuh). Warpgroups 1 ..
+// `warpgroups` multiply and store. The loaders give registers back, the multipliers take them. Shared memory and
+// barriers: pipeline.cuh. A tile's place travels in the stage with which it begins.
 
 
 namespace moegen::grouped_matmul {
@@ -3604,7 +3632,9 @@ MOEGEN_DEVICE void multiply_tiles(const TensorArgs& args, const Shared<P, T>& sh
 template <class P, class T>
 MOEGEN_DEVICE void load(const TensorArgs& args, const Shared<P, T>& shared, uint32_t rank) {
   if (warp_index() == 0) load_tiles<P, T>(args, shared, rank);
-  if constexpr (P::block_scales || P::mx_scales) {
+  if constexpr (P::gather_a) {
+    if (warp_index() >= 1 && warp_index() <= T::gather_warps) gather<P, T>(args.args, shared, warp_index() - 1);
+  } else if constexpr (P::block_scales || P::mx_scales) {
     if (warp_index() >= 1 && warp_index() <= T::scale_warps)
       bring_scales<P, T>(args.args, shared, rank, warp_index() - 1);
   }
