@@ -1871,9 +1871,9 @@ MOEGEN_DEVICE bool bring_tile(const Args& args, const Shared<P, T>& shared, Ring
                               Tile& tile, ScaleBatch<P, T>& now, uint32_t warp) {
   using Batch = ScaleBatch<P, T>;
   // The walk through more groups, or column scales, leaves too few registers, but for three warpgroups and one scale of
-  // weights.
-  constexpr bool kFew = P::groups_per_lane == 1 && !P::column_scales;
-  constexpr bool kAhead = kFew || (T::warpgroups == 3 && kWeightScales<P, T> == 1);
+  // weights; both together leave too few there, too.
+  constexpr uint32_t kHeavy = (P::groups_per_lane > 1 ? 1 : 0) + (P::column_scales ? 1 : 0);
+  constexpr bool kAhead = kHeavy == 0 || (kHeavy == 1 && T::warpgroups == 3 && kWeightScales<P, T> == 1);
   const uint32_t blocks = tile.expert < 0 ? 0 : P::depth_blocks;
   if (blocks == 0) bring_nothing(shared, ring, kEmptySlices<T>);
   bool follows = false;
