@@ -234,15 +234,20 @@ TEST_CASE("up_epilogue is the matmul's where the activation is, else the activat
   CHECK(decision(planned("false"), "epilogue").reason == "experts.up_epilogue follows the activation, in its kernel");
 }
 
-TEST_CASE("rows that are gathered say what they cost") {
-  const auto explained = [](const char* gather) {
-    return make_plan(config_with(std::string(R"(, "experts": {"gather_a": )") + gather + "}"), "grouped_matmul.up",
-                     find_arch("sm_90a"))
-        .explain();
+TEST_CASE("rows are gathered beside tensor copies, but for mxfp8, whose plan says why not") {
+  const auto planned = [](const char* gather, const char* more) {
+    return make_plan(config_with(std::string(R"(, "experts": {"gather_a": )") + gather + "}" + more),
+                     "grouped_matmul.up", find_arch("sm_90a"));
   };
-  const std::string why = "experts.gather_a is true, and a copy's box holds rows that lie side by side";
-  CHECK(explained("true").find(why) != std::string::npos);
-  CHECK(explained("false").find(why) == std::string::npos);
+  CHECK(planned("true", "").entries.front().variant == "narrow");
+  CHECK(planned("true", "").integer("narrow.gather_warps") == 3);
+  const char* const mxfp8 = R"(, "dtypes": {"weight": "float8_e4m3fn"}, "quantization": {"scheme": "mxfp8"})";
+  const std::string why = "experts.gather_a is true and the scheme mxfp8; permute lays rows side by side";
+  CHECK(planned("true", mxfp8).entries.front().variant == "portable");
+  CHECK(planned("true", mxfp8).explain().find(why) != std::string::npos);
+  CHECK(planned("false", mxfp8).entries.front().variant == "narrow");
+  CHECK(planned("false", mxfp8).explain().find(why) == std::string::npos);
+  CHECK(planned("true", "").explain().find(why) == std::string::npos);
 }
 
 TEST_CASE("parts of a plan: one for each entry point of a matmul, and of anything else the whole") {
