@@ -86,8 +86,12 @@ TEST_CASE("a cache that can only be read is read, and not collected") {
     CHECK(::lchown(item.path().c_str(), nobody, nobody) == 0);
   CHECK(::lchown(folder.path().c_str(), nobody, nobody) == 0);
   fs::permissions(folder.cache, fs::perms::owner_read | fs::perms::owner_exec);
+  const fs::path program = copy_program(folder.path() / "installed");
   const auto run_as_nobody = [&](const std::string& command) {
-    return run({.args = {"cache", command}, .env = {{"MOEGEN_CACHE_DIR", folder.cache.string()}}, .user = nobody});
+    return run({.args = {"cache", command},
+                .env = {{"MOEGEN_CACHE_DIR", folder.cache.string()}},
+                .user = nobody,
+                .program = program});
   };
   CHECK(run_as_nobody("verify").out == "2 of 2 files are sound\n");
   const Outcome collected = run_as_nobody("gc");
