@@ -36,13 +36,71 @@ std::string strip_cpp(std::string text) {
   return stripped;
 }
 
+bool is_name(char c) { return is_digit(c) || c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+// Arguments of the call whose parenthesis opens at `open`; `end` is the place after its closing one.
+std::vector<std::string> arguments(std::string_view text, std::size_t open, std::size_t& end) {
+  std::vector<std::string> all(1);
+  int depth = 0;
+  for (std::size_t i = open; i < text.size(); ++i) {
+    depth += text[i] == '(' ? 1 : text[i] == ')' ? -1 : 0;
+    end = i + 1;
+    if (depth == 0) return all;
+    if (depth == 1 && text[i] == ',') {
+      all.emplace_back();
+      ++i;  // a space follows
+    } else if (i != open) {
+      all.back() += text[i];
+    }
+  }
+  return {};
+}
+
+std::string operators(std::string_view text);
+
+// The operators that a call of a rounded function stands for; "" for any other function. A minus that is no operand's
+// own, which would stand in parentheses, is the subtraction's.
+std::string operators_of(std::string_view name, const std::vector<std::string>& args) {
+  const auto pair = [&](const char* sign) { return "(" + operators(args[0]) + sign + operators(args[1]) + ")"; };
+  if (name == "add") return pair(" + ");
+  if (name == "subtract") return pair(" - ");
+  if (name == "multiply") return pair(" * ");
+  if (name == "divide") return pair(" / ");
+  if (name != "fma") return "";
+  const auto product = [&](const std::string& a) { return "(" + operators(a) + " * " + operators(args[1]) + ")"; };
+  if (args[0].starts_with('-')) return "(" + operators(args[2]) + " - " + product(args[0].substr(1)) + ")";
+  if (args[2].starts_with('-')) return "(" + product(args[0]) + " - " + operators(args[2].substr(1)) + ")";
+  return "(" + product(args[0]) + " + " + operators(args[2]) + ")";
+}
+
+// The text with operators where it calls functions that round, which the language does not name.
+std::string operators(std::string_view text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size();) {
+    std::size_t length = 0, end = 0;
+    while (i + length < text.size() && is_name(text[i + length])) ++length;
+    if (length > 0 && i + length < text.size() && text[i + length] == '(') {
+      const std::vector<std::string> args = arguments(text, i + length, end);
+      if (const std::string spelt = operators_of(text.substr(i, length), args); !spelt.empty()) {
+        result += spelt;
+        i = end;
+        continue;
+      }
+    }
+    length = length == 0 ? 1 : length;
+    result += text.substr(i, length);
+    i += length;
+  }
+  return result;
+}
+
 void require_same(double a, double b) { require(std::isnan(a) ? std::isnan(b) : a == b); }
 
 // The emitted text has at most two levels more than the expression, whose own limit it may therefore exceed.
 void check_round_trip(const Expression& expression) {
   const std::string text = expression.emit([](std::string_view name) { return std::string(name); });
   require(text.find_first_of("\"'\\;{}[]#@$`\n") == std::string::npos);
-  const std::string plain = strip_cpp(text);
+  const std::string plain = operators(strip_cpp(text));
   try {
     const Expression again = Expression::parse(plain, kNames);
     require_same(again.evaluate(kValues), expression.evaluate(kValues));

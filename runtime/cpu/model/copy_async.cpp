@@ -39,9 +39,8 @@ void arrive(Block& block, CopyBatch& batch) {
 /// Makes the arrivals that nothing is missing for.
 void arrive_complete(Block& block, CopyGroups& groups) {
   while (!groups.batches.empty() && groups.batches.front()->is_closed && groups.batches.front()->unwritten == 0) {
-    const std::shared_ptr<CopyBatch> batch = groups.batches.front();
+    arrive(block, *groups.batches.front());  // owned by the groups: a finding leaves this stack for ever
     groups.batches.pop_front();
-    arrive(block, *batch);
   }
 }
 
