@@ -11,6 +11,7 @@
 #include <moegen/shapes.hpp>
 
 #include "reference/number.hpp"
+#include "verify/acceptable.hpp"
 #include "verify/parallel.hpp"
 #include "verify/random.hpp"
 
@@ -57,15 +58,6 @@ std::int64_t named_count(const ExpressionInput& input, std::int64_t tokens, std:
 
 std::int64_t count_tokens(const ConfigFields& fields, const Routing& routing) {
   return static_cast<std::int64_t>(routing.restore.size()) / fields.num_slots();
-}
-
-// True if `got` is what float32 arithmetic may make of `want`.
-bool acceptable(Dtype dtype, double got, double want, double error) {
-  if (std::isinf(error)) return true;  // an expression at the edge of float32
-  if (std::isnan(want)) return std::isnan(got);
-  if (std::isinf(want)) return got == want;
-  if (std::isinf(got)) return got == reference::rounded_to(dtype, want + std::copysign(error, want));
-  return std::abs(got - want) <= error + reference::half_ulp(dtype, std::abs(want) + error);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "reference/number.hpp"
 #include "reference/quantize.hpp"
+#include "verify/acceptable.hpp"
 #include "verify/parallel.hpp"
 #include "verify/random.hpp"
 
@@ -44,15 +45,6 @@ std::vector<std::int64_t> sample(std::int64_t count, std::int64_t kept, std::vec
 
 bool is_poison(const char* bytes, std::size_t count) {
   return std::all_of(bytes, bytes + count, [](char byte) { return byte == kPoison; });
-}
-
-bool acceptable(Dtype dtype, double got, const Bounded& want) {
-  if (std::isinf(want.error)) return true;  // an expression at the edge of float32
-  if (std::isnan(want.value)) return std::isnan(got);
-  if (std::isinf(want.value)) return got == want.value;
-  if (std::isinf(got)) return got == reference::rounded_to(dtype, want.value + std::copysign(want.error, want.value));
-  const double most = std::abs(want.value) + want.error;
-  return std::abs(got - want.value) <= want.error + reference::half_ulp(dtype, most);
 }
 
 }  // namespace
@@ -167,7 +159,7 @@ std::optional<std::string> GroupedMatmulCheck::compare_plain(const Row& row, con
   for (std::size_t j = 0; j < columns_.size(); ++j) {
     const auto index = static_cast<std::size_t>(row.row * spec_.output_columns + columns_[j]);
     const double got = reference::load(spec_.output, output.c.data(), index);
-    if (!acceptable(spec_.output, got, want[j]))
+    if (!acceptable(spec_.output, got, want[j].value, want[j].error))
       return fmt::format("c[{}, {}]: got {:.9g}, want {:.9g} +- {:.3g} (expert {})", row.row, columns_[j], got,
                          want[j].value, want[j].error, row.expert);
     if (!std::isfinite(want[j].value)) continue;
