@@ -60,7 +60,6 @@ enum EntryConstant {
   kLeastRows,
   kBoxHeights,
   kStoreRows,
-  kMostAverage,
   kEntryConstants
 };
 
@@ -96,7 +95,6 @@ void add_tile_numbers(PlanBuilder& plan, const TilePlan& tiles, const MatmulProb
   add("staging_rows", tiles.staging_rows, "rows of c that a warpgroup stages at once");
   add("staging_bytes", tiles.staging_bytes(problem), "of a warpgroup, 16 bytes between rows against bank conflicts");
   add("least_rows", tiles.least_rows, "rows of a group, on average, from which on these tiles are taken");
-  add("most_rows", tiles.most_rows, "and up to which; 0: any number");
   add("raster", tiles.raster, "units of columns side by side: their tokens stay in L2");
   add("even_tiles", tiles.even_tiles, "groups of up to so many tiles are split evenly");
   add("token_step", tiles.token_step(), "rows that tiles are cut to: a warpgroup's, or 8 for each block of a cluster");
@@ -124,6 +122,8 @@ void add_tiles(PlanBuilder& plan, const TilePlan& tiles, const MatmulProblem& pr
             "of tokens: a narrow tile does not pay for a wide one");
   plan.host(fmt::format("{}.tokens_on_m", tiles.name), tiles.tokens_on_m, "which operand is M of the product");
   plan.host(fmt::format("{}.aligned", tiles.name), tiles.aligned(problem), "the stages divide the slices of K");
+  plan.host(fmt::format("{}.dealt", tiles.name), tiles.dealt != 0,
+            "a warp counts which cluster is free first, or clusters take tiles in turn");
   plan.host(fmt::format("{}.weights_once", tiles.name), tiles.weights_once != 0, "weights are the first to leave L2");
 }
 
@@ -226,7 +226,6 @@ std::vector<std::string_view> templates(const Plan& plan) {
 std::string_view entry_template(const EntryPlan& entry) {
   if (entry.variant == "portable") return "grouped_matmul::run<Params, Portable, Custom>";
   if (entry.variant == "tall") return "grouped_matmul::run<Params, Tall, Custom>";
-  if (entry.variant == "mid") return "grouped_matmul::run<Params, Mid, Custom>";
   return entry.variant == "narrow" ? "grouped_matmul::run<Params, Narrow, Custom>"
                                    : "grouped_matmul::run<Params, Wide, Custom>";
 }
@@ -274,7 +273,6 @@ LaunchConstants constants(const Plan& plan) {
     entry[kCluster] = number("cluster");
     entry[kLeastRows] = number("least_rows");
     entry[kBoxHeights] = number("box_heights");
-    entry[kMostAverage] = number("most_rows");
     entry[kStoreRows] = values[kNeeds] & kTensorMaps ? number("store_rows") : 0;
   }
   return values;
@@ -295,9 +293,7 @@ int choose_entry(const LaunchConstants& values, const Args& args) noexcept {
   const std::int64_t groups = busy_groups(args);
   int chosen = 0;
   for (int i = 1; i < values[kNumEntries]; ++i) {
-    const std::int64_t* entry = entry_constants(values, i);
-    const bool few = entry[kMostAverage] == 0 || args.num_rows <= entry[kMostAverage] * groups;
-    if (few && args.num_rows >= entry[kLeastRows] * groups) chosen = i;
+    if (args.num_rows >= entry_constants(values, i)[kLeastRows] * groups) chosen = i;
   }
   return chosen;
 }

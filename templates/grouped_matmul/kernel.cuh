@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // grouped_matmul on Hopper: c[r, n] = epilogue(sum_k a[r, k] * b[e(g), n, k]), for groups g of rows that lie anywhere.
 //
-// Algorithm. Blocks are resident and take tiles in turn (tile.cuh). A tile is `weight_rows` rows of b by up to
-// `max_tokens` rows of a; K passes through a ring of stages of 128 bytes, filled by tensor copies (load.cuh) and
-// multiplied by warpgroups, 64 rows each (sum_*.cuh). The epilogue works on registers (finish*.cuh) and leaves through
-// shared memory (store.cuh), while the loaders already fill the stages for the next tile.
+// Algorithm. Blocks are resident and take tiles in turn (tile.cuh), or as they are dealt (deal.cuh). A tile is
+// `weight_rows` rows of b by up to `max_tokens` rows of a; K passes through a ring of stages of 128 bytes, filled by
+// tensor copies (load.cuh) and multiplied by warpgroups, 64 rows each (sum_*.cuh). The epilogue works on registers
+// (finish*.cuh) and leaves through shared memory (store.cuh), while the loaders already fill the stages for the next
+// tile.
 //
-// Roles: warpgroup 0 loads: its first warp walks through the tiles and issues the copies; with block128 the next
-// `scale_warps` bring scales; with gather_a the next `gather_warps` bring tokens (gather.cuh). Warpgroups 1 ..
-// `warpgroups` multiply and store. The loaders give registers back, the multipliers take them. Shared memory and
-// barriers: pipeline.cuh. A tile's place travels in the stage with which it begins.
+// Roles: warpgroup 0 loads: its first warp goes through the tiles and issues the copies; with block128 the next
+// `scale_warps` bring scales; with gather_a the next `gather_warps` bring tokens (gather.cuh); where tiles are dealt
+// the last warp counts (deal.cuh). Warpgroups 1 .. `warpgroups` multiply and store. The loaders give registers back,
+// the multipliers take them. Shared memory and barriers: pipeline.cuh. A tile's place travels in the stage with which
+// it begins.
 #pragma once
 
 #include "../core/cluster.cuh"
@@ -115,6 +117,10 @@ MOEGEN_DEVICE void multiply_tiles(const TensorArgs& args, const Shared<P, T>& sh
 template <class P, class T>
 MOEGEN_DEVICE void load(const TensorArgs& args, const Shared<P, T>& shared, uint32_t rank) {
   if (warp_index() == 0) load_tiles<P, T>(args, shared, rank);
+  if constexpr (T::dealt) {
+    static_assert(T::scale_warps <= 2 && !P::gather_a, "the last warp deals and does nothing else");
+    if (warp_index() == 3) Dealer<P, T>(args.args, shared).run();
+  }
   if constexpr (P::gather_a) {
     if (warp_index() >= 1 && warp_index() <= T::gather_warps) gather<P, T>(args.args, shared, warp_index() - 1);
   } else if constexpr (P::block_scales || P::mx_scales) {

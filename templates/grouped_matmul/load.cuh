@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// grouped_matmul, producer: brings the weights and tokens of each tile into the stages by tensor copies. One warp walks
+// grouped_matmul, producer: brings the weights and tokens of each tile into the stages by tensor copies. One warp goes
 // through the tiles; its first lane issues.
 //
 // Tokens are read from one map over all rows of a: a tile that is not a multiple of 8 rows reads on into its
@@ -9,6 +9,7 @@
 #pragma once
 
 #include "../core/tensor_copy.cuh"
+#include "deal.cuh"
 #include "pipeline.cuh"
 
 namespace moegen::grouped_matmul {
@@ -95,10 +96,10 @@ MOEGEN_DEVICE void load_tile(const TensorArgs& args, const Shared<P, T>& shared,
 /// The loading warp's work.
 template <class P, class T>
 MOEGEN_DEVICE void load_tiles(const TensorArgs& args, const Shared<P, T>& shared, uint32_t rank) {
-  TileWalk<P, T> walk(args.args, rank);
+  TileSource<P, T> tiles(args.args, shared, rank);
   Ring<T> ring;
   Tile tile;
-  while (walk.next(tile)) {
+  while (tiles.next(tile)) {
     if (lane_index() == 0) load_tile<P, T>(args, shared, ring, tile, rank);
     warp_sync();
   }

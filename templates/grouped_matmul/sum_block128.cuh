@@ -12,6 +12,7 @@
 #include "../core/math.cuh"
 #include "../core/memory.cuh"
 #include "../core/narrow.cuh"
+#include "deal.cuh"
 #include "factors.cuh"
 #include "multiply.cuh"
 
@@ -120,6 +121,16 @@ MOEGEN_DEVICE void sum_tile(const Shared<P, T>& shared, Ring<T>& ring, uint32_t 
   for_slices(shared, ring, multiply, add);
 }
 
+MOEGEN_DEVICE void load_words(const void* from, uint32_t (&words)[4]) {
+  const Vector16 four = load_constant(from);
+#pragma unroll
+  for (uint32_t i = 0; i < 4; ++i) words[i] = four.word[i];
+}
+MOEGEN_DEVICE void load_words(const void* from, uint32_t (&words)[2]) {
+  const Vector8 two = load_constant8(from);
+  words[0] = two.word[0], words[1] = two.word[1];
+}
+
 /// Where the scales of a tile lie.
 template <class P, class T>
 struct TileScales {
@@ -144,17 +155,17 @@ struct TileScales {
             P::depth_blocks;
   }
   /// Scales of Count blocks of K from `block` on; 0 where there are none. Those of a row that begins at a multiple of
-  /// 16 bytes come four at a time: each access of a warp whose lanes are in different rows takes the shared memory's
-  /// path for 32 cycles, and the tensor cores need most of it.
+  /// 16 (or 8) bytes come four (or two) at a time: each access of a warp whose lanes are in different rows takes the
+  /// shared memory's path for 32 cycles, and the tensor cores need most of it.
   template <uint32_t Count>
   MOEGEN_DEVICE void of_token(uint32_t token, uint32_t block, uint64_t stride, bool inside,
                               float (&scale)[Count]) const {
-    constexpr bool kFours = !P::column_scales && sizeof(Scale) == 4 && P::depth_blocks % 4 == 0 && Count == 4;
-    if constexpr (kFours) {
-      const bool there = inside && block < P::depth_blocks;
-      const Vector16 four = there ? load_constant(a + token * uint64_t{P::depth_blocks} + block) : Vector16{};
+    constexpr bool kTogether = !P::column_scales && sizeof(Scale) == 4 && P::depth_blocks % Count == 0;
+    if constexpr (kTogether) {
+      uint32_t words[Count] = {};
+      if (inside && block < P::depth_blocks) load_words(a + token * uint64_t{P::depth_blocks} + block, words);
 #pragma unroll
-      for (uint32_t k = 0; k < Count; ++k) scale[k] = bits_float(four.word[k]);
+      for (uint32_t k = 0; k < Count; ++k) scale[k] = bits_float(words[k]);
     } else {
 #pragma unroll
       for (uint32_t k = 0; k < Count; ++k) {
@@ -171,8 +182,9 @@ struct TileScales {
 template <class P, class T>
 struct ScaleBatch {
   enum : uint32_t {
-    kBlocks = 4,
     kTokens = ceil_div<uint32_t>(T::max_tokens, kWarpSize* T::scale_warps),
+    // 12 scales, each at an address of its own or beside those of several parts of the weights, spill.
+    kBlocks = kTokens > 2 && (P::column_scales || kWeightScales<P, T> > 1) ? 2 : 4,
   };
   float token[kTokens][kBlocks], weight;
 
@@ -259,16 +271,17 @@ MOEGEN_DEVICE void bring_nothing(const Shared<P, T>& shared, Ring<T>& ring, uint
   }
 }
 
-/// A tile's scales, of which `now` are the first; leaves the first ones of the tile that follows, found by `walk`, in
+/// A tile's scales, of which `now` are the first; leaves the first ones of the tile that follows, found by `tiles`, in
 /// their place: they are on their way while this tile's last stages are still to be filled. Returns whether there is
 /// one, in `tile`.
 template <class P, class T>
-MOEGEN_DEVICE bool bring_tile(const Args& args, const Shared<P, T>& shared, Ring<T>& ring, TileWalk<P, T>& walk,
+MOEGEN_DEVICE bool bring_tile(const Args& args, const Shared<P, T>& shared, Ring<T>& ring, TileSource<P, T>& tiles,
                               Tile& tile, ScaleBatch<P, T>& now, uint32_t warp) {
   using Batch = ScaleBatch<P, T>;
-  // The walk through more groups, or column scales, leaves too few registers, but for three warpgroups and one scale of
+  // A walk through more groups, or column scales, leaves too few registers, but for three warpgroups and one scale of
   // weights; both together leave too few there, too.
-  constexpr uint32_t kHeavy = (P::groups_per_lane > 1 ? 1 : 0) + (P::column_scales ? 1 : 0);
+  constexpr uint32_t kHeavy = (!T::dealt && P::groups_per_lane > 1 ? 1 : 0) +
+                              (P::column_scales && Batch::kBlocks > 2 ? 1 : 0) + (Batch::kTokens > 2 ? 1 : 0);
   constexpr bool kAhead = kHeavy == 0 || (kHeavy == 1 && T::warpgroups == 3 && kWeightScales<P, T> == 1);
   const uint32_t blocks = tile.expert < 0 ? 0 : P::depth_blocks;
   if (blocks == 0) bring_nothing(shared, ring, kEmptySlices<T>);
@@ -277,7 +290,7 @@ MOEGEN_DEVICE bool bring_tile(const Args& args, const Shared<P, T>& shared, Ring
 #pragma unroll 1
   do {
     const bool last = first + Batch::kBlocks >= blocks;
-    if (kAhead && last) follows = walk.next(tile);
+    if (kAhead && last) follows = tiles.next(tile);
     Batch later;
     if (!last || (kAhead && follows)) later.load(args, tile, warp, last ? 0 : first + Batch::kBlocks);
 #pragma unroll
@@ -287,7 +300,7 @@ MOEGEN_DEVICE bool bring_tile(const Args& args, const Shared<P, T>& shared, Ring
     first += Batch::kBlocks;
   } while (first < blocks);
   if constexpr (!kAhead) {
-    follows = walk.next(tile);
+    follows = tiles.next(tile);
     if (follows) now.load(args, tile, warp, 0);
   }
   return follows;
@@ -296,13 +309,13 @@ MOEGEN_DEVICE bool bring_tile(const Args& args, const Shared<P, T>& shared, Ring
 /// The work of one of the warps that bring scales.
 template <class P, class T>
 MOEGEN_DEVICE void bring_scales(const Args& args, const Shared<P, T>& shared, uint32_t rank, uint32_t warp) {
-  TileWalk<P, T> walk(args, rank);
+  TileSource<P, T> tiles(args, shared, rank);
   Ring<T> ring;
   Tile tile;
   ScaleBatch<P, T> batch;
-  bool more = walk.next(tile);
+  bool more = tiles.next(tile);
   if (more) batch.load(args, tile, warp, 0);
-  while (more) more = bring_tile(args, shared, ring, walk, tile, batch, warp);
+  while (more) more = bring_tile(args, shared, ring, tiles, tile, batch, warp);
   bring_nothing(shared, ring, 1);
 }
 

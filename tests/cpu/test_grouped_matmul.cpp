@@ -258,6 +258,37 @@ TEST_CASE("the reference that runs on a GPU gives the host's sums") {
 
 TEST_CASE("grouped_matmul is right and clean on every pattern of groups") { check_every_pattern(kArchs[0], false); }
 
+// More groups than a warp has lanes, some of them empty or of no expert, and more clusters than tiles are dealt to.
+TEST_CASE("tiles are dealt to any number of clusters") {
+  const test::MatmulOptions kernels[] = {
+      {.up = false,
+       .scheme = 9,
+       .hidden = 656,
+       .intermediate = 80,
+       .space = R"("tall_least_rows": [1], "tall_warpgroups": [2], "tall_raster": [4])"},
+      {.up = false,
+       .scheme = 0,
+       .hidden = 656,
+       .intermediate = 80,
+       .space = R"("wide_least_rows": [1], "wide_max_tokens": [64], "wide_width_step": [64], "wide_cluster": [2])"}};
+  for (const test::MatmulOptions& options : kernels) {
+    test::MatmulTest t = plain_case(options, verify::GroupPattern::ragged, 1, 5);
+    t.matmul_case.counts.clear();
+    t.matmul_case.ids.clear();
+    for (std::int64_t g = 0; g < 45; ++g) {
+      t.matmul_case.counts.push_back(g % 7 == 2 ? 0 : 1 + g * g * 11 % 90);
+      t.matmul_case.ids.push_back(g % 11 == 3 ? -1 : static_cast<std::int32_t>(g % 4));
+    }
+    for (const int num_sms : options.scheme == 0 ? std::vector<int>{14} : std::vector<int>{2, 14, 170}) {
+      CAPTURE(num_sms);
+      Engine engine = test::checked_engine(kArchs[0], num_sms);
+      const Kernel kernel = engine.get(t.config, t.kernel);
+      REQUIRE(kernel.plan().boolean(kernel.plan().entries.back().variant + ".dealt"));
+      check(engine, t, {test::all_schedules()[num_sms == 14 ? 6 : 0]});
+    }
+  }
+}
+
 TEST_CASE("NaN stays inside its expert, and a row has the same bits alone") { check_claims(kArchs[0], false); }
 
 TEST_CASE("codes of a fused quantiser are those of the floats that the same matmul stores") { check_codes(kArchs[1]); }

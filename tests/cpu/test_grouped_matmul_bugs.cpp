@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -30,10 +31,11 @@ struct Edit {
   bool many_rows = false;  ///< in each group: the tiles that store whole boxes of rows
   bool gather = false;     ///< rows of a
   const char* arch = "sm_90a";
-  bool quantised = false;  ///< the up projection with gate and up, whose rows are quantised, of many rows
+  bool quantised = false;   ///< the up projection with gate and up, whose rows are quantised, of many rows
+  bool many_deals = false;  ///< of each block: its queue comes round again
 };
 
-constexpr std::size_t kBf16 = 0, kRowwise = 5, kBlocks = 9, kMx = 14, kManyRows = 100, kQuantised = 200;
+constexpr std::size_t kBf16 = 0, kRowwise = 5, kBlocks = 9, kMx = 14;
 
 // ---- the pipeline ----
 
@@ -154,16 +156,16 @@ const std::vector<Edit>& number_edits() {
        .wrong = "Swizzle::span_64"},
       {.name = "a tile has one row more than is left of its group",
        .file = "grouped_matmul/tile.cuh",
-       .right = "min_of(rows.rows - start, step)",
-       .wrong = "min_of(rows.rows - start + 1, step)"},
+       .right = "min_of(group.rows - start, step)",
+       .wrong = "min_of(group.rows - start + 1, step)"},
       {.name = "the last slice of K is left out",
        .file = "grouped_matmul/sum_in_place.cuh",
        .right = "multiply_stage<P, T, N>(first, ring.stage, block > 0, sum);",
        .wrong = "if (block + 1 < P::depth_blocks) multiply_stage<P, T, N>(first, ring.stage, block > 0, sum);"},
       {.name = "the number of the group for its expert",
        .file = "grouped_matmul/tile.cuh",
-       .right = "tile.expert = args_.expert_ids[index];",
-       .wrong = "tile.expert = args_.expert_ids[index] < 0 ? -1 : static_cast<int32_t>(index % 9);"},
+       .right = "rank, args.expert_ids[index]};",
+       .wrong = "rank, args.expert_ids[index] < 0 ? -1 : static_cast<int32_t>(index % 9)};"},
       {.name = "a neighbour's scale of a",
        .file = "grouped_matmul/finish_tokens_n.cuh",
        .right = "token_scale<P>(args, tile, i * kWarpSize + lane_index())",
@@ -260,6 +262,65 @@ const std::vector<Edit>& mx_edits() {
   return edits;
 }
 
+// ---- tiles that are dealt ----
+
+const std::vector<Edit>& deal_edits() {
+  static const std::vector<Edit> edits = {
+      {.name = "a deal takes the place of one that is still to be read",
+       .file = "grouped_matmul/deal.cuh",
+       .right = "    mbarrier_wait(shared_.taken(ring_.place()), ring_.parity() ^ 1);\n",
+       .wrong = "",
+       .finding = CpuFinding::race_shared,
+       .many_deals = true},
+      {.name = "a deal is read before it is there",
+       .file = "grouped_matmul/deal.cuh",
+       .right = "    if (joined == 0) mbarrier_wait(shared_.dealt(ring.place()), ring.parity());\n",
+       .wrong = "",
+       .finding = CpuFinding::unwritten_shared,
+       .many_deals = true},
+      {.name = "warps that bring scales are not waited for",
+       .file = "grouped_matmul/pipeline.cuh",
+       .right = "mbarrier_init(shared.taken(place), 1 + T::scale_warps);",
+       .wrong = "mbarrier_init(shared.taken(place), 1);",
+       .scheme = kBlocks,
+       .finding = CpuFinding::race_shared,
+       .many_deals = true},
+      {.name = "a list is read before it is complete",
+       .file = "grouped_matmul/deal.cuh",
+       .right = "    warp_sync();  // the list is complete\n",
+       .wrong = "",
+       .finding = CpuFinding::race_shared,
+       .many_deals = true},
+      {.name = "rows of groups are read before they are there",
+       .file = "grouped_matmul/deal.cuh",
+       .right = "next_group_ + lane_index()).rows;\n    warp_sync();\n",
+       .wrong = "next_group_ + lane_index()).rows;\n",
+       .finding = CpuFinding::race_shared,
+       .many_deals = true},
+      {.name = "clusters of a list that is served again take the first tiles again",
+       .file = "grouped_matmul/deal.cuh",
+       .right = "if (lane_index() == time) length_ = 0;",
+       .wrong = "if (lane_index() == time) length_ = length_ > 3 ? 1 : 0;",
+       .many_deals = true},
+      {.name = "a slab's quotient that is 1 too small stays so",
+       .file = "grouped_matmul/tile.cuh",
+       .right = "if (value >= places) ++quotient, value -= places;",
+       .wrong = "",
+       .many_deals = true},
+      {.name = "the last slab is as wide as the others",
+       .file = "grouped_matmul/tile.cuh",
+       .right = "slab == kUnits<P, T> / T::raster)",
+       .wrong = "slab == kUnits<P, T>)",
+       .many_deals = true},
+      {.name = "the group behind the one whose tiles are dealt",
+       .file = "grouped_matmul/deal.cuh",
+       .right = "push({next_group_ - 1, at.tile",
+       .wrong = "push({next_group_ - (next_group_ > 1 ? 2 : 1), at.tile",
+       .many_deals = true},
+  };
+  return edits;
+}
+
 // ---- joined tiles, whose rows are quantised ----
 
 const std::vector<Edit>& joined_edits() {
@@ -292,9 +353,9 @@ const std::vector<Edit>& joined_edits() {
        .scheme = kBlocks,
        .quantised = true},
       {.name = "half a group and the half of another",
-       .file = "grouped_matmul/tile.cuh",
-       .right = "(num_blocks() / T::cluster - 1) * T::joined_tiles + 1",
-       .wrong = "num_blocks() / T::cluster",
+       .file = "grouped_matmul/deal.cuh",
+       .right = "deal.unit + joined",
+       .wrong = "deal.unit + 1 - joined",
        .scheme = kBlocks,
        .quantised = true},
       {.name = "the scale of another group",
@@ -342,11 +403,19 @@ test::MatmulTest gathered_case(std::size_t scheme) {
   return {std::move(config), "grouped_matmul.up", std::move(matmul_case)};
 }
 
-test::MatmulTest case_of(std::size_t scheme, bool many_rows, bool quantised) {
-  test::MatmulShape shape = {"seeded", 9, 272, 1104, {33, 0, 3, 1, 40, 8}, {8, 3, -1, 5, 0, 1}};
-  if (many_rows || quantised) shape = {"seeded", 9, 528, 272, {233, 197}, {8, 5}};
-  test::MatmulTest t = test::shape_test(shape, test::kMatmulSchemes[scheme], "bfloat16");
-  if (!quantised) return t;
+/// Which rows and kernel an edit is tried on.
+enum class Rows { few, many, quantised, many_deals };
+
+test::MatmulShape shape_of(Rows rows) {
+  if (rows == Rows::few) return {"seeded", 9, 272, 1104, {33, 0, 3, 1, 40, 8}, {8, 3, -1, 5, 0, 1}};
+  if (rows == Rows::many_deals)
+    return {"seeded", 9, 1200, 80, {300, 0, 45, 64, 130, 257, 0, 70}, {8, 3, -1, 5, 0, 1, 1, 2}};
+  return {"seeded", 9, 528, 272, {233, 197}, {8, 5}};
+}
+
+test::MatmulTest case_of(std::size_t scheme, Rows rows) {
+  test::MatmulTest t = test::shape_test(shape_of(rows), test::kMatmulSchemes[scheme], "bfloat16");
+  if (rows != Rows::quantised) return t;
   t.config = test::matmul_config({.scheme = scheme,
                                   .hidden = 528,
                                   .intermediate = 256,
@@ -387,8 +456,11 @@ std::string describe(const Outcome& outcome) {
 
 void check_edit(const Edit& edit) {
   const test::EditedTemplates edited(edit);
-  const test::MatmulTest t =
-      edit.gather ? gathered_case(edit.scheme) : case_of(edit.scheme, edit.many_rows, edit.quantised);
+  const Rows rows = edit.quantised    ? Rows::quantised
+                    : edit.many_deals ? Rows::many_deals
+                    : edit.many_rows  ? Rows::many
+                                      : Rows::few;
+  const test::MatmulTest t = edit.gather ? gathered_case(edit.scheme) : case_of(edit.scheme, rows);
   Engine engine = make_engine(edited.path(), edit.arch);
   const Kernel kernel = engine.get(t.config, t.kernel);
   verify::GroupedMatmulProblem problem(Target::cpu, verify::matmul_spec(kernel, t.config), t.matmul_case);
@@ -407,14 +479,17 @@ TEST_CASE("every edit has its place in the templates") {
   for (const Edit& edit : pipeline_edits()) test::EditedTemplates{edit};
   for (const Edit& edit : number_edits()) test::EditedTemplates{edit};
   for (const Edit& edit : joined_edits()) test::EditedTemplates{edit};
+  for (const Edit& edit : deal_edits()) test::EditedTemplates{edit};
   for (const Edit& edit : mx_edits()) test::EditedTemplates{edit};
 }
 
 TEST_CASE("without an edit nothing is found" * doctest::skip()) {
-  for (const std::size_t scheme :
-       {kBf16, kRowwise, kBlocks, kMx, kBf16 + kManyRows, kBlocks + kManyRows, kBlocks + kQuantised}) {
-    const bool quantised = scheme >= kQuantised;
-    const test::MatmulTest t = case_of(scheme % kManyRows, scheme >= kManyRows, quantised);
+  constexpr std::pair<std::size_t, Rows> kCases[] = {
+      {kBf16, Rows::few},           {kRowwise, Rows::few},      {kBlocks, Rows::few},       {kMx, Rows::few},
+      {kBf16, Rows::many},          {kBlocks, Rows::many},      {kBlocks, Rows::quantised}, {kBf16, Rows::many_deals},
+      {kRowwise, Rows::many_deals}, {kBlocks, Rows::many_deals}};
+  for (const auto& [scheme, rows] : kCases) {
+    const test::MatmulTest t = case_of(scheme, rows);
     Engine engine = make_engine(test::templates(), "sm_90a");
     const Kernel kernel = engine.get(t.config, t.kernel);
     verify::GroupedMatmulProblem problem(Target::cpu, verify::matmul_spec(kernel, t.config), t.matmul_case);
@@ -432,9 +507,14 @@ TEST_CASE("gathered rows without an edit: nothing is found" * doctest::skip()) {
   }
 }
 
-TEST_CASE("an edit of the pipeline and one of the numbers are caught") {
+TEST_CASE("an edit of the pipeline, one of the deals and one of the numbers are caught") {
   check_edit(pipeline_edits().front());
+  check_edit(deal_edits().front());
   check_edit(number_edits().front());
+}
+
+TEST_CASE("every edit of dealt tiles is caught" * doctest::skip()) {
+  for (const Edit& edit : deal_edits()) check_edit(edit);
 }
 
 TEST_CASE("every edit of the pipeline is caught" * doctest::skip()) {

@@ -30,12 +30,9 @@ struct MatmulCandidates {
 };
 
 /// Each kind of tiles by itself: the last kind whose rows a group suffice is taken, so the others ask for a million.
-inline constexpr std::string_view kNarrowAlone =
-    R"("wide_least_rows": [1000000], "tall_least_rows": [1000000], "mid_least_rows": [1000000])";
-inline constexpr std::string_view kWideAlone =
-    R"("wide_least_rows": [1], "tall_least_rows": [1000000], "mid_least_rows": [1000000])";
-inline constexpr std::string_view kTallAlone = R"("tall_least_rows": [1], "mid_least_rows": [1000000])";
-inline constexpr std::string_view kMidAlone = R"("mid_least_rows": [1], "mid_most_rows": [0])";
+inline constexpr std::string_view kNarrowAlone = R"("wide_least_rows": [1000000], "tall_least_rows": [1000000])";
+inline constexpr std::string_view kWideAlone = R"("wide_least_rows": [1], "tall_least_rows": [1000000])";
+inline constexpr std::string_view kTallAlone = R"("tall_least_rows": [1])";
 
 inline std::string joined_space(std::string_view kind, std::string_view more) {
   return std::string(kind) + (more.empty() ? "" : ", ") + std::string(more);
@@ -48,6 +45,8 @@ inline const std::vector<MatmulCandidates>& matmul_candidates() {
                            wide_pair = joined_space(kWideAlone, R"("wide_max_tokens": [128], "wide_cluster": [2])"),
                            wide_small = joined_space(kWideAlone, R"("wide_max_tokens": [64], "wide_width_step": [64],
                                "wide_raster": [2], "wide_even_tiles": [1])"),
+                           wide_turn = joined_space(kWideAlone, R"("wide_dealt": [0])"),
+                           tall_turn = joined_space(kTallAlone, R"("tall_dealt": [0])"),
                            tall_two = joined_space(kTallAlone, R"("tall_warpgroups": [2], "tall_raster": [2])"),
                            tall_192 = joined_space(kTallAlone, R"("tall_warpgroups": [2], "tall_weight_rows": [192])"),
                            tall_256 = joined_space(kTallAlone, R"("tall_warpgroups": [2], "tall_weight_rows": [256])"),
@@ -55,7 +54,7 @@ inline const std::vector<MatmulCandidates>& matmul_candidates() {
   static const std::vector<MatmulCandidates> all = {
       {"sums in place, bias and expression",
        {.up = false, .scheme = 0, .output = 0, .hidden = 528, .intermediate = 704, .bias = true, .expression = 1},
-       {kNarrowAlone, narrow_16, narrow_pair, kWideAlone, wide_pair, wide_small}},
+       {kNarrowAlone, narrow_16, narrow_pair, kWideAlone, wide_turn, wide_pair, wide_small}},
       {"sums in place, scales and activation",
        {.up = true,
         .scheme = 6,
@@ -71,7 +70,7 @@ inline const std::vector<MatmulCandidates>& matmul_candidates() {
        {kNarrowAlone, narrow_pair, kWideAlone, wide_small, kTallAlone, tall_two, tall_192, tall_256, tall_pair}},
       {"block128, bias and expression",
        {.up = false, .scheme = 9, .output = 0, .hidden = 576, .intermediate = 1200, .bias = true, .expression = 2},
-       {kNarrowAlone, narrow_16, kTallAlone, tall_two, tall_192, tall_256, tall_pair, kMidAlone}},
+       {kNarrowAlone, narrow_16, kTallAlone, tall_two, tall_192, tall_256, tall_pair, tall_turn}},
       {"block128 and activation",
        {.up = true,
         .scheme = 10,
@@ -80,10 +79,10 @@ inline const std::vector<MatmulCandidates>& matmul_candidates() {
         .activation = 2,
         .fusion = kActivatedMatmul,
         .expression = 1},
-       {kNarrowAlone, kTallAlone, tall_two, kMidAlone}},
+       {kNarrowAlone, kTallAlone, tall_two, tall_turn}},
       {"block128, quantised",
        {.up = true, .scheme = 9, .hidden = 704, .intermediate = 384, .fusion = kQuantisedMatmul},
-       {kNarrowAlone, narrow_16, kTallAlone, tall_two, kMidAlone}},
+       {kNarrowAlone, narrow_16, kTallAlone, tall_two, tall_turn}},
       {"block128, quantised, bias and expression",
        {.up = true,
         .scheme = 11,

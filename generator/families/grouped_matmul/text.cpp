@@ -61,7 +61,7 @@ constexpr std::string_view kNumbers[] = {
 constexpr std::string_view kHopperNumbers[] = {"loader_registers", "multiplier_registers", "store_rows",
                                                "staging_panels",   "part_columns",         "scale_chunks",
                                                "scale_floats"};
-constexpr std::string_view kFlags[] = {"tokens_on_m", "aligned", "weights_once"};
+constexpr std::string_view kFlags[] = {"tokens_on_m", "aligned", "weights_once", "dealt"};
 
 bool is_portable(const Plan& plan) { return plan.entries.front().variant == "portable"; }
 

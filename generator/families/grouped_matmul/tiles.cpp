@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::int64_t kSliceBytes = 128;
 constexpr std::int64_t kNoteBytes = 4 * 16;  // a Tile for each warp of a warpgroup
+// kQueuePlaces of 32 bytes, a warp of words, kDealTimes of kMostWorkers bytes: pipeline.cuh.
+constexpr std::int64_t kDealBytes = 4 * 32 + 32 * 4 + 8 * 160;
 constexpr int kMostStages = 12;  // 11 of 18 KiB already cover the latency of HBM at its full speed (prototype, decode)
 
 // Products of mxfp8 that are on their way at once: kMxAhead of sum_mxfp8.cuh.
@@ -37,12 +39,14 @@ std::int64_t warpgroup_bytes(const TilePlan& tiles, const MatmulProblem& problem
   return tiles.staging_bytes(problem) + (tiles.tokens_on_m ? kNoteBytes : 0);
 }
 
+std::int64_t deal_bytes(const TilePlan& tiles) { return tiles.dealt != 0 ? kDealBytes : 0; }
+
 // As many stages as fit beside the staging; for promoted sums, whose loop is then unrolled, one that divides the
 // slices.
 int fitting_stages(const TilePlan& tiles, const MatmulProblem& problem, const Arch& arch) {
-  const std::int64_t staging = tiles.warpgroups * warpgroup_bytes(tiles, problem);
+  const std::int64_t beside = tiles.warpgroups * warpgroup_bytes(tiles, problem) + deal_bytes(tiles);
   const int most = static_cast<int>(
-      std::min<std::int64_t>(kMostStages, (arch.max_shared_bytes - staging) / stage_bytes(tiles, problem)));
+      std::min<std::int64_t>(kMostStages, (arch.max_shared_bytes - beside) / stage_bytes(tiles, problem)));
   if (!tiles.tokens_on_m) return most;
   for (int stages = most; stages >= 4; --stages)
     if (problem.depth_blocks() % stages == 0) return stages;
@@ -101,7 +105,8 @@ TilePlan completed(TilePlan tiles, const MatmulProblem& problem, const Arch& arc
     if (tiles.least_rows > 0) std::erase_if(tiles.widths, [](int width) { return width < 32; });
   }
   std::erase_if(tiles.widths, [&](int width) { return width % tiles.token_step() != 0; });
-  tiles.scale_warps = problem.mx_scales() ? 3 : problem.block_scales() ? (tiles.max_tokens > 128 ? 3 : 2) : 0;
+  const int most_warps = tiles.max_tokens > 128 && tiles.dealt == 0 ? 3 : 2;
+  tiles.scale_warps = problem.mx_scales() ? 3 : problem.block_scales() ? most_warps : 0;
   if (problem.mx_scales()) tiles.scale_registers = 72;  // of tokens and of weights: with 56 up to 40 bytes of spills
   if (problem.gather_a) tiles.gather_warps = tiles.scale_warps > 0 ? tiles.scale_warps : 3;
   fit_staging(tiles, problem, arch);
@@ -123,6 +128,9 @@ std::vector<TilePlan> combinations(const TilePlan& base, std::span<const Paramet
   return all;
 }
 
+// A warp of those that load is free: neither gathers nor brings scales of mxfp8.
+bool can_deal(const MatmulProblem& problem) { return !problem.gather_a && !problem.mx_scales(); }
+
 // Few rows a group: the weights are what has to be read, at the speed of HBM.
 std::vector<Parameter> narrow_parameters() {
   return {{"max_tokens", &TilePlan::max_tokens, {64}},
@@ -135,16 +143,21 @@ std::vector<Parameter> narrow_parameters() {
           {"weights_once", &TilePlan::weights_once, {1}}};
 }
 
-std::vector<Parameter> wide_parameters() {
+// Dealt, and with 8 units side by side, rowwise fast takes 3 to 4 % less on (8, 33712, 4096, 7168), (128, 65007, 4096,
+// 1536) and (8, 8585, 28672, 4096), bfloat16 1 to 3 %; neither alone gains anything. What gathers or brings scales of
+// mxfp8 has no warp to deal.
+std::vector<Parameter> wide_parameters(const MatmulProblem& problem) {
+  const bool dealt = can_deal(problem);
   return {{"max_tokens", &TilePlan::max_tokens, {256, 192, 128}},
           {"width_step", &TilePlan::width_step, {32}},
           {"stages", &TilePlan::stages, {0}},
           {"cluster", &TilePlan::cluster, {1}},
           {"staging_rows", &TilePlan::staging_rows, {0}},
-          {"raster", &TilePlan::raster, {4}},
+          {"raster", &TilePlan::raster, {dealt ? 8 : 4}},
           {"even_tiles", &TilePlan::even_tiles, {8}},
           {"warpgroups", &TilePlan::warpgroups, {2}},
-          {"weights_once", &TilePlan::weights_once, {0}}};
+          {"weights_once", &TilePlan::weights_once, {0}},
+          {"dealt", &TilePlan::dealt, {dealt ? 1 : 0}}};
 }
 
 // Three warpgroups, unless biases of 32 bits for gate and up would spill beside the sums: then 256 rows of b, and the
@@ -158,7 +171,7 @@ std::vector<Parameter> tall_parameters(const MatmulProblem& problem) {
           {"cluster", &TilePlan::cluster, {1}},
           {"raster", &TilePlan::raster, {4}},
           {"even_tiles", &TilePlan::even_tiles, {2}},
-          {"most_rows", &TilePlan::most_rows, {0}},
+          {"dealt", &TilePlan::dealt, {can_deal(problem) ? 1 : 0}},
           {"weights_once", &TilePlan::weights_once, {0}}};
 }
 
@@ -174,25 +187,13 @@ void fix(std::vector<Parameter>& parameters, std::string_view name, std::int64_t
     if (parameter.name == name) parameter.values = {value};
 }
 
-// Two warpgroups, whose registers hold sums of more rows of b, for groups of a few tiles.
-Kind mid_kind(const MatmulProblem& problem, std::int64_t least_rows, std::int64_t weight_rows) {
-  Kind kind = {"mid", least_rows, true, tall_parameters(problem)};
-  fix(kind.parameters, "warpgroups", 2);
-  fix(kind.parameters, "weight_rows", weight_rows);
-  fix(kind.parameters, "most_rows", 767);
-  return kind;
-}
-
 // A tile, or two that are joined, holds a group of 128 columns of c: as many rows of b, twice that with gate and up.
-// Joined tiles of large groups take 3.6 % more than the plain matmul where tiles of 256 rows of b take 8.6 (8, 33712,
-// 4096, 7168); but blocks then share the work in larger parts, 12 % more instead of 10 with 250 rows a group, 8
-// instead of 5 with 508. Eight tiles side by side: 1760 us against 1786 with four.
+// Tiles of 256 rows of b, which leave registers for two warpgroups only, are slower than joined ones at all sizes of
+// groups: 1802 us against 1728 (508 rows), 971 against 952 (508, K = 1536), 132 against 131 (64), about 544 both (249).
 std::vector<Kind> quantizing_kinds(const MatmulProblem& problem) {
-  std::vector<Kind> kinds = {{"narrow", 0, false, narrow_parameters()}};
+  std::vector<Kind> kinds = {{"narrow", 0, false, narrow_parameters()}, {"tall", 41, true, tall_parameters(problem)}};
   fix(kinds[0].parameters, "warpgroups", problem.gated ? 4 : 2);  // 64 rows of b each
-  if (problem.gated) kinds.push_back(mid_kind(problem, 41, 256));
-  kinds.push_back({"tall", problem.gated ? 768 : 41, true, tall_parameters(problem)});
-  if (problem.gated) fix(kinds.back().parameters, "raster", 8);
+  if (problem.gated) fix(kinds[1].parameters, "raster", 8);  // 1728 us against 1762 (508), 1783 against 1803 (4214)
   return kinds;
 }
 
@@ -201,47 +202,37 @@ bool is_plain(const MatmulProblem& problem) {
   return !problem.gated && !problem.bias && !problem.epilogue && !problem.fuse_activation;
 }
 
-// 192 rows of b a tile leave at most 1 % of the last tile's unused.
-bool fits_192(std::int64_t columns) {
-  const std::int64_t unused = (columns + 191) / 192 * 192 - columns;
-  return 100 * unused <= columns;
-}
-
 // Block scales, with tokens on M for all but a few rows: each thread then has the factors of two rows, not one for each
 // column, and loops are unrolled. Beside DeepGEMM, rows a group on average in brackets, tokens on N and on M: 0.70 and
-// 0.98 (1055), 0.83 and 1.06 (259), 1.00 and 1.13 (130), 1.05 and 1.08 (64). Groups of a few tiles waste less with
-// tiles of 128 tokens: 1.03 against 0.96 (508), where 192 rows of b go into the columns. Large groups are 4 % slower
-// with them. With gate and up 256 rows: 1807 us against 1849 (508), but 619 against 569 (249), 1780 against 1722
-// (4214).
+// 0.98 (1055), 0.83 and 1.06 (259), 1.00 and 1.13 (130), 1.05 and 1.08 (64). Since tiles are dealt, those of two
+// warpgroups and 192 or 256 rows of b gain nothing anywhere: 1531 us against 1508, with gate and up 1726 against 1685
+// (508).
 std::vector<Kind> block_kinds(const MatmulProblem& problem) {
-  std::vector<Kind> kinds = {{"narrow", 0, false, narrow_parameters()}, {"tall", 41, true, tall_parameters(problem)}};
-  if (problem.gated) kinds.push_back(mid_kind(problem, 320, 256));
-  if (!problem.gated && fits_192(problem.output_columns)) kinds.push_back(mid_kind(problem, 320, 192));
-  return kinds;
+  return {{"narrow", 0, false, narrow_parameters()}, {"tall", 41, true, tall_parameters(problem)}};
 }
 
 // Every 32 of K are scaled by row and by column, which costs the same whichever is M: tokens on N. What scales them
 // bounds wide tiles (mx_scales.cuh), so that columns that no token uses cost more than elsewhere: widths every 32
 // tokens. Up to 160 tokens against 128 with widths every 64 and 96 with widths every 32, us: 1348, 1480 and 1503 (249
 // rows a group), 5058, 5245 and 5585 (4214), 509, 670 and 764 (130). 192 spill beside the scales.
-std::vector<Kind> mx_kinds() {
-  std::vector<Kind> kinds = {{"narrow", 0, false, narrow_parameters()}, {"wide", 41, false, wide_parameters()}};
+std::vector<Kind> mx_kinds(const MatmulProblem& problem) {
+  std::vector<Kind> kinds = {{"narrow", 0, false, narrow_parameters()}, {"wide", 41, false, wide_parameters(problem)}};
   fix(kinds[1].parameters, "max_tokens", 160);
   return kinds;
 }
 
-// Narrow tiles up to 40 rows a group: counts that vary by half then still fit one tile of 64. Promoted sums of large
-// groups go to tokens on M, whose loops are unrolled: 1.00 times DeepGEMM's block128 against 0.96 (3887 rows a
-// group), 1.01 against 0.99 (1073), but 0.96 against 1.02 (249).
+// Narrow tiles up to 40 rows a group: counts that vary by half then still fit one tile of 64. Promoted sums of larger
+// groups go to tokens on M, whose loops are unrolled: 469 us against 489 (249 rows a group), 1464 against 1620 (508),
+// but 189 against 177 (130).
 std::vector<Kind> kinds_of(const MatmulProblem& problem) {
-  if (problem.mx_scales()) return mx_kinds();
+  if (problem.mx_scales()) return mx_kinds(problem);
   if (problem.fuse_quantize) return quantizing_kinds(problem);
   if (problem.block_scales()) return block_kinds(problem);
-  std::vector<Kind> kinds = {{"narrow", 0, false, narrow_parameters()}, {"wide", 41, false, wide_parameters()}};
+  std::vector<Kind> kinds = {{"narrow", 0, false, narrow_parameters()}, {"wide", 41, false, wide_parameters(problem)}};
   // Each float of a 4-byte c has a place of its own while it is stored: 100 bytes of spills with tokens on M. So are
   // there beside loaders that gather, which need the registers of which 3 x 64 x 128 sums leave too few.
   if (problem.promote && is_plain(problem) && bits(problem.output) < 32 && !problem.gather_a)
-    kinds.push_back({"tall", 768, true, tall_parameters(problem)});
+    kinds.push_back({"tall", 200, true, tall_parameters(problem)});
   return kinds;
 }
 
@@ -314,6 +305,7 @@ int TilePlan::pool_registers() const { return std::min(168, 65536 / threads() / 
 // Loaders of scales keep some on their way; those that gather keep the rows of a tile.
 int TilePlan::loader_registers() const {
   if (scale_warps > 0 || gather_warps > 0) return scale_registers;
+  if (dealt != 0 && warpgroups < 3) return 40;
   return warpgroups == 3 ? 32 : 40;
 }
 
@@ -361,7 +353,7 @@ std::int64_t TilePlan::staging_bytes(const MatmulProblem& problem) const {
 
 std::int64_t TilePlan::shared_bytes(const MatmulProblem& problem) const {
   if (portable) return portable_bytes(*this, problem);
-  return stages * stage_bytes(*this, problem) + warpgroups * warpgroup_bytes(*this, problem);
+  return stages * stage_bytes(*this, problem) + warpgroups * warpgroup_bytes(*this, problem) + deal_bytes(*this);
 }
 
 std::string illegal_because(const TilePlan& tiles, const MatmulProblem& problem, const Arch& arch) {

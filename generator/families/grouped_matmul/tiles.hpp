@@ -31,6 +31,7 @@ struct TilePlan {
   int gather_warps = 0;      ///< that bring tokens, where their rows lie anywhere; with block scales, these, too
   int raster = 4;            ///< units of columns side by side
   int even_tiles = 8;        ///< groups of up to so many tiles are split evenly
+  int dealt = 0;             ///< 1: a warp counts which cluster is free first; 0: clusters take tiles in turn
   bool tokens_on_m = false;
   int weights_once = 0;  ///< 1: weights leave L2 first
   int width_step = 32;   ///< of widths, from it on
@@ -38,7 +39,6 @@ struct TilePlan {
   bool portable = false;  ///< for every arch: by the matrix product of a warp, without tensor copies
 
   std::int64_t least_rows = 0;  ///< a group's rows, on average, from which on these tiles are taken
-  int most_rows = 0;            ///< and up to which; 0: any number
 
   /// Tiles begin at stage 0, and loops over stages are unrolled. (192 tokens on N then spill.)
   bool aligned(const MatmulProblem& problem) const { return tokens_on_m && problem.depth_blocks() % stages == 0; }

@@ -458,6 +458,17 @@ MOEGEN_DEVICE Vector16 load_constant(const void* pointer) {
 #endif
 }
 
+/// 8 bytes that nothing writes while the kernel runs. `pointer` is 8-byte aligned.
+MOEGEN_DEVICE Vector8 load_constant8(const void* pointer) {
+#ifdef MOEGEN_TARGET_CPU
+  return *static_cast<const Vector8*>(pointer);
+#else
+  Vector8 v;
+  asm("ld.global.nc.v2.b32 {%0, %1}, [%2];" : "=r"(v.word[0]), "=r"(v.word[1]) : "l"(pointer));
+  return v;
+#endif
+}
+
 /// Stores 8 bytes. `pointer` is 8-byte aligned.
 MOEGEN_DEVICE void store(void* pointer, const Vector8& v) {
 #ifdef MOEGEN_TARGET_CPU
@@ -663,26 +674,6 @@ MOEGEN_DEVICE FloatPair unpack_e2m1(uint32_t pair) {
 
 }  // namespace moegen
 
-// ---- grouped_matmul/factors.cuh --------------------------------------------------------------------------
-// grouped_matmul, schemes with scales by blocks of K: where the factors of a stage's tokens lie in shared memory.
-
-
-namespace moegen::grouped_matmul {
-
-/// Factors of two groups of 8 columns for one thread, one access.
-struct alignas(16) FactorQuad {
-  float factor[4];
-};
-
-/// Where the factor of `token` lies: with tokens on N the four of a thread in 16 columns lie together.
-template <class T>
-MOEGEN_DEVICE uint32_t factor_place(uint32_t token) {
-  if constexpr (T::tokens_on_m) return token;
-  return token / 16 * 16 + token % 8 / 2 * 4 + token / 8 % 2 * 2 + token % 2;
-}
-
-}  // namespace moegen::grouped_matmul
-
 // ---- core/shared_address.cuh -----------------------------------------------------------------------------
 // Shared memory as asynchronous copies and tensor cores see it: by offset, in aligned tiles.
 
@@ -702,257 +693,6 @@ MOEGEN_DEVICE uint32_t shared_address(const void* pointer) {
 MOEGEN_DEVICE unsigned char* dynamic_shared_tiles() {
   extern __shared__ __align__(1024) unsigned char moegen_dynamic_shared_tiles[];
   return moegen_dynamic_shared_tiles;
-}
-
-}  // namespace moegen
-
-// ---- core/bulk_copy.cuh ----------------------------------------------------------------------------------
-// Bulk copies between global and shared memory, and the groups in which a thread waits for its stores. Addresses and
-// sizes are multiples of 16 bytes. sm_90 up.
-
-
-namespace moegen {
-
-/// Orders what this thread wrote to shared memory before the bulk and tensor copies and tensor core reads that follow.
-/// Nothing on archs without them.
-MOEGEN_DEVICE void fence_proxy_async() {
-#ifdef MOEGEN_TARGET_CPU
-  cpu::fence_proxy_async();
-#elif __CUDA_ARCH__ >= 900
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-#endif
-}
-
-/// Copies `bytes` from global to shared memory; they count on `barrier` when they are there.
-MOEGEN_DEVICE void bulk_load(void* shared, const void* global, uint32_t bytes, uint64_t* barrier) {
-#ifdef MOEGEN_TARGET_CPU
-  cpu::bulk_load(shared, global, bytes, barrier);
-#else
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                   shared_address(shared)),
-               "l"(global), "r"(bytes), "r"(shared_address(barrier))
-               : "memory");
-#endif
-}
-
-/// Copies `bytes` from shared to global memory, in the thread's open bulk group.
-MOEGEN_DEVICE void bulk_store(void* global, const void* shared, uint32_t bytes) {
-#ifdef MOEGEN_TARGET_CPU
-  cpu::bulk_store(global, shared, bytes);
-#else
-  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global), "r"(shared_address(shared)),
-               "r"(bytes)
-               : "memory");
-#endif
-}
-
-/// Closes the thread's bulk group and opens the next.
-MOEGEN_DEVICE void bulk_commit() {
-#ifdef MOEGEN_TARGET_CPU
-  cpu::bulk_commit();
-#else
-  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-#endif
-}
-
-/// Waits until at most `Pending` of the thread's bulk groups are still to be written.
-template <uint32_t Pending>
-MOEGEN_DEVICE void bulk_wait() {
-#ifdef MOEGEN_TARGET_CPU
-  cpu::bulk_wait(Pending, 0);
-#else
-  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(Pending) : "memory");
-#endif
-}
-
-/// Waits until at most `Pending` of the thread's bulk groups are still to be read from shared memory.
-template <uint32_t Pending>
-MOEGEN_DEVICE void bulk_wait_read() {
-#ifdef MOEGEN_TARGET_CPU
-  cpu::bulk_wait(Pending, 1);
-#else
-  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Pending) : "memory");
-#endif
-}
-
-}  // namespace moegen
-
-// ---- core/thread.cuh -------------------------------------------------------------------------------------
-// Where a thread is: in its warp, block, cluster and grid.
-
-
-namespace moegen {
-
-enum : uint32_t { kWarpSize = 32, kFullMask = 0xFFFFFFFFu };
-
-MOEGEN_DEVICE uint32_t thread_index() { return threadIdx.x; }
-MOEGEN_DEVICE uint32_t block_index() { return blockIdx.x; }
-MOEGEN_DEVICE uint32_t num_blocks() { return gridDim.x; }
-MOEGEN_DEVICE uint32_t lane_index() { return threadIdx.x % kWarpSize; }
-MOEGEN_DEVICE uint32_t warp_index() { return threadIdx.x / kWarpSize; }
-
-}  // namespace moegen
-
-// ---- core/warp.cuh ---------------------------------------------------------------------------------------
-// Warp-wide exchange. Every lane of the warp that exists and has not ended must take part; the others add nothing, and
-// their values must not be asked for.
-
-
-namespace moegen {
-
-/// Orders shared and global memory accesses among the lanes of the warp.
-MOEGEN_DEVICE void warp_sync() {
-#ifdef MOEGEN_TARGET_CPU
-  cpu::warp_sync(kFullMask);
-#else
-  asm volatile("bar.warp.sync %0;" ::"r"(kFullMask) : "memory");
-#endif
-}
-
-/// Mask of the lanes for which `predicate` holds.
-MOEGEN_DEVICE uint32_t ballot(bool predicate) {
-#ifdef MOEGEN_TARGET_CPU
-  return cpu::ballot(kFullMask, predicate);
-#else
-  return __ballot_sync(kFullMask, predicate);  // vote.sync.ballot: the predicate stays one, with no detour through asm
-#endif
-}
-
-/// `value` of lane `lane` (modulo 32).
-MOEGEN_DEVICE uint32_t shuffle(uint32_t value, uint32_t lane) {
-#ifdef MOEGEN_TARGET_CPU
-  return cpu::shuffle(kFullMask, value, lane);
-#else
-  uint32_t other;
-  asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, %3;" : "=r"(other) : "r"(value), "r"(lane), "r"(kFullMask));
-  return other;
-#endif
-}
-
-/// The same of a float.
-MOEGEN_DEVICE float shuffle(float value, uint32_t lane) { return bits_float(shuffle(float_bits(value), lane)); }
-
-/// `value` of the lane `delta` below; lanes without one get `fill`.
-MOEGEN_DEVICE uint32_t shuffle_up(uint32_t value, uint32_t delta, uint32_t fill) {
-#ifdef MOEGEN_TARGET_CPU
-  const bool has_one = lane_index() >= delta;
-  const uint32_t other = cpu::shuffle(kFullMask, value, has_one ? lane_index() - delta : lane_index());
-  return has_one ? other : fill;
-#else
-  uint32_t other;
-  asm volatile("shfl.sync.up.b32 %0, %1, %2, 0, %3;" : "=r"(other) : "r"(value), "r"(delta), "r"(kFullMask));
-  return lane_index() >= delta ? other : fill;
-#endif
-}
-
-/// `value` of the lane whose number differs in the bits `mask`.
-MOEGEN_DEVICE uint32_t shuffle_xor(uint32_t value, uint32_t mask) {
-#ifdef MOEGEN_TARGET_CPU
-  return cpu::shuffle(kFullMask, value, lane_index() ^ mask);
-#else
-  uint32_t other;
-  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1F, %3;" : "=r"(other) : "r"(value), "r"(mask), "r"(kFullMask));
-  return other;
-#endif
-}
-
-/// Sum of `value` over the lanes. sm_80 up.
-MOEGEN_DEVICE uint32_t warp_sum(uint32_t value) {
-#ifdef MOEGEN_TARGET_CPU
-  return cpu::warp_sum(kFullMask, value);
-#else
-  uint32_t sum;
-  asm volatile("redux.sync.add.u32 %0, %1, %2;" : "=r"(sum) : "r"(value), "r"(kFullMask));
-  return sum;
-#endif
-}
-
-/// Largest `value` of the lanes. sm_80 up.
-MOEGEN_DEVICE uint32_t warp_max(uint32_t value) {
-#ifdef MOEGEN_TARGET_CPU
-  return cpu::warp_max(kFullMask, value);
-#else
-  uint32_t largest;
-  asm volatile("redux.sync.max.u32 %0, %1, %2;" : "=r"(largest) : "r"(value), "r"(kFullMask));
-  return largest;
-#endif
-}
-
-/// Largest `value` (not negative; a positive NaN is above all numbers) of the `Lanes` lanes, a power of two and aligned
-/// to it, of which this is one. All lanes of the warp take part.
-template <uint32_t Lanes>
-MOEGEN_DEVICE float lanes_max(float value) {
-  uint32_t bits = float_bits(value);  // floats that are not negative are ordered as their bits
-  if constexpr (Lanes == kWarpSize) return bits_float(warp_max(bits));
-#pragma unroll
-  for (uint32_t distance = 1; distance < Lanes; distance *= 2) bits = max_of(bits, shuffle_xor(bits, distance));
-  return bits_float(bits);
-}
-
-/// Bit mask of the lanes below this one.
-MOEGEN_DEVICE uint32_t lanes_below() { return (1u << lane_index()) - 1u; }
-
-}  // namespace moegen
-
-// ---- core/wgmma.cuh --------------------------------------------------------------------------------------
-// The asynchronous matrix product of a warpgroup (128 threads, aligned to 128 in the block): d += a * b, 64 x N floats
-// over 32 bytes of K, a from shared memory or registers, b from shared memory. sm_90a only.
-//
-// Wgmma<Element, N> has a body only for the shapes that a kernel uses: the instruction names each of its N / 2
-// accumulators, so its text is written by the generator (generator/wgmma.cpp). Thread t of the warpgroup holds row
-// 16 * (t / 32) + t % 32 / 4 + 8 * i, column 8 * j + 2 * (t % 4) + k in d[4 * j + 2 * i + k].
-//
-// Order: wgmma_fence, products, wgmma_commit, wgmma_wait; d is not touched in between. Shared memory written by threads
-// is fenced before (fence_proxy_async) and not overwritten until the wait is over.
-
-
-namespace moegen {
-
-template <class Element, uint32_t N>
-struct Wgmma;
-
-/// How 16-byte pieces are permuted in a tile: in spans of so many bytes, repeating after eight.
-enum class Swizzle : uint32_t { none = 0, span_128 = 1, span_64 = 2, span_32 = 3 };
-
-/// Descriptor of a matrix in shared memory at `tile`. Strides are in bytes, multiples of 16.
-/// K contiguous: rows of 8 x `span` bytes are a unit; `stride` leads to the next 8 rows; `leading` leads to the next 16
-/// bytes of K without a swizzle and is unused with one. M or N contiguous (16-bit elements only): a unit is 8 of K by
-/// `span` bytes; with a swizzle `stride` leads to the next 8 of K, `leading` to the next span; without one the other
-/// way. The tile is aligned to 8 spans; to go on in K inside a span, add to the address (advance_descriptor).
-MOEGEN_DEVICE uint64_t matrix_descriptor(const void* tile, Swizzle swizzle, uint32_t leading, uint32_t stride) {
-  return static_cast<uint64_t>((shared_address(tile) & 0x3FFFFu) >> 4) | static_cast<uint64_t>(leading >> 4) << 16 |
-         static_cast<uint64_t>(stride >> 4) << 32 | static_cast<uint64_t>(swizzle) << 62;
-}
-
-/// The same matrix `bytes` further.
-MOEGEN_DEVICE uint64_t advance_descriptor(uint64_t descriptor, uint32_t bytes) { return descriptor + (bytes >> 4); }
-
-/// Orders register accesses before the products that follow: needed before the first, and after d was touched.
-MOEGEN_DEVICE void wgmma_fence() {
-#ifdef MOEGEN_TARGET_CPU
-  cpu::wgmma_fence();
-#else
-  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-#endif
-}
-
-/// Closes the warpgroup's group of products.
-MOEGEN_DEVICE void wgmma_commit() {
-#ifdef MOEGEN_TARGET_CPU
-  cpu::wgmma_commit();
-#else
-  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-#endif
-}
-
-/// Waits until at most `Pending` groups are incomplete.
-template <uint32_t Pending>
-MOEGEN_DEVICE void wgmma_wait() {
-#ifdef MOEGEN_TARGET_CPU
-  cpu::wgmma_wait(Pending);
-#else
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
-#endif
 }
 
 }  // namespace moegen
@@ -1132,6 +872,123 @@ MOEGEN_DEVICE void shared_add(uint32_t* word, uint32_t value) {
 
 }  // namespace moegen
 
+// ---- core/thread.cuh -------------------------------------------------------------------------------------
+// Where a thread is: in its warp, block, cluster and grid.
+
+
+namespace moegen {
+
+enum : uint32_t { kWarpSize = 32, kFullMask = 0xFFFFFFFFu };
+
+MOEGEN_DEVICE uint32_t thread_index() { return threadIdx.x; }
+MOEGEN_DEVICE uint32_t block_index() { return blockIdx.x; }
+MOEGEN_DEVICE uint32_t num_blocks() { return gridDim.x; }
+MOEGEN_DEVICE uint32_t lane_index() { return threadIdx.x % kWarpSize; }
+MOEGEN_DEVICE uint32_t warp_index() { return threadIdx.x / kWarpSize; }
+
+}  // namespace moegen
+
+// ---- core/warp.cuh ---------------------------------------------------------------------------------------
+// Warp-wide exchange. Every lane of the warp that exists and has not ended must take part; the others add nothing, and
+// their values must not be asked for.
+
+
+namespace moegen {
+
+/// Orders shared and global memory accesses among the lanes of the warp.
+MOEGEN_DEVICE void warp_sync() {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::warp_sync(kFullMask);
+#else
+  asm volatile("bar.warp.sync %0;" ::"r"(kFullMask) : "memory");
+#endif
+}
+
+/// Mask of the lanes for which `predicate` holds.
+MOEGEN_DEVICE uint32_t ballot(bool predicate) {
+#ifdef MOEGEN_TARGET_CPU
+  return cpu::ballot(kFullMask, predicate);
+#else
+  return __ballot_sync(kFullMask, predicate);  // vote.sync.ballot: the predicate stays one, with no detour through asm
+#endif
+}
+
+/// `value` of lane `lane` (modulo 32).
+MOEGEN_DEVICE uint32_t shuffle(uint32_t value, uint32_t lane) {
+#ifdef MOEGEN_TARGET_CPU
+  return cpu::shuffle(kFullMask, value, lane);
+#else
+  uint32_t other;
+  asm volatile("shfl.sync.idx.b32 %0, %1, %2, 31, %3;" : "=r"(other) : "r"(value), "r"(lane), "r"(kFullMask));
+  return other;
+#endif
+}
+
+/// The same of a float.
+MOEGEN_DEVICE float shuffle(float value, uint32_t lane) { return bits_float(shuffle(float_bits(value), lane)); }
+
+/// `value` of the lane `delta` below; lanes without one get `fill`.
+MOEGEN_DEVICE uint32_t shuffle_up(uint32_t value, uint32_t delta, uint32_t fill) {
+#ifdef MOEGEN_TARGET_CPU
+  const bool has_one = lane_index() >= delta;
+  const uint32_t other = cpu::shuffle(kFullMask, value, has_one ? lane_index() - delta : lane_index());
+  return has_one ? other : fill;
+#else
+  uint32_t other;
+  asm volatile("shfl.sync.up.b32 %0, %1, %2, 0, %3;" : "=r"(other) : "r"(value), "r"(delta), "r"(kFullMask));
+  return lane_index() >= delta ? other : fill;
+#endif
+}
+
+/// `value` of the lane whose number differs in the bits `mask`.
+MOEGEN_DEVICE uint32_t shuffle_xor(uint32_t value, uint32_t mask) {
+#ifdef MOEGEN_TARGET_CPU
+  return cpu::shuffle(kFullMask, value, lane_index() ^ mask);
+#else
+  uint32_t other;
+  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1F, %3;" : "=r"(other) : "r"(value), "r"(mask), "r"(kFullMask));
+  return other;
+#endif
+}
+
+/// Sum of `value` over the lanes. sm_80 up.
+MOEGEN_DEVICE uint32_t warp_sum(uint32_t value) {
+#ifdef MOEGEN_TARGET_CPU
+  return cpu::warp_sum(kFullMask, value);
+#else
+  uint32_t sum;
+  asm volatile("redux.sync.add.u32 %0, %1, %2;" : "=r"(sum) : "r"(value), "r"(kFullMask));
+  return sum;
+#endif
+}
+
+/// Largest `value` of the lanes. sm_80 up.
+MOEGEN_DEVICE uint32_t warp_max(uint32_t value) {
+#ifdef MOEGEN_TARGET_CPU
+  return cpu::warp_max(kFullMask, value);
+#else
+  uint32_t largest;
+  asm volatile("redux.sync.max.u32 %0, %1, %2;" : "=r"(largest) : "r"(value), "r"(kFullMask));
+  return largest;
+#endif
+}
+
+/// Largest `value` (not negative; a positive NaN is above all numbers) of the `Lanes` lanes, a power of two and aligned
+/// to it, of which this is one. All lanes of the warp take part.
+template <uint32_t Lanes>
+MOEGEN_DEVICE float lanes_max(float value) {
+  uint32_t bits = float_bits(value);  // floats that are not negative are ordered as their bits
+  if constexpr (Lanes == kWarpSize) return bits_float(warp_max(bits));
+#pragma unroll
+  for (uint32_t distance = 1; distance < Lanes; distance *= 2) bits = max_of(bits, shuffle_xor(bits, distance));
+  return bits_float(bits);
+}
+
+/// Bit mask of the lanes below this one.
+MOEGEN_DEVICE uint32_t lanes_below() { return (1u << lane_index()) - 1u; }
+
+}  // namespace moegen
+
 // ---- core/tensor_map.h -----------------------------------------------------------------------------------
 // TensorMap: how a tensor lies in global memory, for tensor copies; part of the argument structs of kernels that use
 // them. The host fills it (runtime/tensor_map.hpp).
@@ -1237,7 +1094,8 @@ struct TensorArgs {
 //
 // Order of tiles: the groups in turn; in a group slabs of `raster` units of columns; in a slab the tiles of tokens; for
 // each the units of the slab. A unit is what one cluster multiplies at once, so its blocks share their tokens. Clusters
-// take the tiles of that order in turn, `joined_tiles` neighbours at a time. Empty groups have no tile.
+// take the tiles of that order in turn, `joined_tiles` neighbours at a time (or as they are dealt, deal.cuh). Empty
+// groups have no tile.
 //
 // A warp walks together: each lane knows the last token tile of `groups_per_lane` neighbouring groups, so that a ballot
 // finds the lane, and a second one the group, however many groups there are.
@@ -1264,13 +1122,65 @@ MOEGEN_DEVICE uint32_t count_tiles(uint32_t rows) {
   return ceil_div<uint32_t>(rows, T::max_tokens);
 }
 
-/// Rows of each tile but the last. Few tiles are made equal: a narrow last one would be bound by its weights' way
-/// through L2, not by the tensor cores.
+/// How a group is cut: `tiles` of `step` rows, the last of those that are left.
+struct Cut {
+  uint32_t tiles, step;
+};
+
+/// Few tiles are made equal: a narrow last one would be bound by its weights' way through L2, not by the tensor cores.
 template <class T>
-MOEGEN_DEVICE uint32_t rows_per_tile(uint32_t rows) {
+MOEGEN_DEVICE Cut cut(uint32_t rows) {
   const uint32_t tiles = count_tiles<T>(rows);
-  if (tiles > T::even_tiles) return T::max_tokens;
-  return round_up<uint32_t>(ceil_div(rows, tiles), T::token_step);
+  if (tiles > T::even_tiles || tiles == 0) return {tiles, T::max_tokens};
+  return {tiles, round_up<uint32_t>(ceil_div(rows, tiles), T::token_step)};
+}
+
+/// Units of columns of every group.
+template <class P, class T>
+constexpr uint32_t kUnits = ceil_div<uint32_t>(P::output_columns, T::tile_columns* T::cluster);
+
+/// Rows of group `index`; none past the last group.
+MOEGEN_DEVICE Group rows_of_group(const Args& args, uint32_t index) {
+  if (index >= static_cast<uint32_t>(args.num_groups)) return {0, 0};
+  const uint32_t row = args.a_offsets[index];
+  return {row, args.a_offsets[index + 1] - row};
+}
+
+/// Division by the places of a slab, by a factor that is made once for a group: the scheduler divides for every tile of
+/// all blocks (deal.cuh).
+struct SlabDivisor {
+  uint32_t places, factor;
+
+  MOEGEN_DEVICE explicit SlabDivisor(uint32_t value) : places(value), factor(0xFFFFFFFFu / value) {}
+  /// value / places; the remainder in `value`. The factor is rounded down, so that the first quotient may be 1 too
+  /// small.
+  MOEGEN_DEVICE uint32_t divide(uint32_t& value) const {
+    auto quotient = static_cast<uint32_t>(uint64_t{value} * factor >> 32);
+    value -= quotient * places;
+    if (value >= places) ++quotient, value -= places;
+    return quotient;
+  }
+};
+
+/// Token tile and unit at place `place` of a group.
+struct GroupPlace {
+  uint32_t tile, unit;
+};
+template <class P, class T>
+MOEGEN_DEVICE GroupPlace group_place(uint32_t place, const SlabDivisor& slabs) {
+  constexpr uint32_t kLast = kUnits<P, T> % T::raster;  // width of the last slab, if it is narrower
+  const uint32_t slab = slabs.divide(place), unit = slab * T::raster;
+  if (kLast != 0 && slab == kUnits<P, T> / T::raster)
+    return {place / max_of<uint32_t>(kLast, 1), unit + place % max_of<uint32_t>(kLast, 1)};
+  return {place / T::raster, unit + place % T::raster};
+}
+
+/// The tile of `group`, whose number is `index`, at `place` in it, for the block of rank `rank` in its cluster.
+template <class T>
+MOEGEN_DEVICE Tile tile_of(const Args& args, uint32_t index, const Group& group, uint32_t step, GroupPlace place,
+                           uint32_t rank) {
+  const uint32_t start = place.tile * step;
+  return {group.row + start, min_of(group.rows - start, step), place.unit * T::cluster + rank, args.expert_ids[index]};
 }
 
 template <class P, class T>
@@ -1286,34 +1196,25 @@ class TileWalk {
 
   /// The next tile of this block's cluster; false at the end. All lanes of the warp call it together.
   MOEGEN_DEVICE bool next(Tile& tile) {
-    while (next_ - before_ >= last(kWarpSize - 1) * kUnits) {
+    while (next_ - before_ >= last(kWarpSize - 1) * kUnits<P, T>) {
       if (first_ + kWindow >= num_groups_) return false;
-      before_ += last(kWarpSize - 1) * kUnits;
+      before_ += last(kWarpSize - 1) * kUnits<P, T>;
       first_ += kWindow;
       load_window();
     }
-    find(next_ - before_, tile);
+    tile = find(next_ - before_);
     const bool last_joined = next_ % T::joined_tiles == T::joined_tiles - 1;
     next_ += last_joined ? (num_blocks() / T::cluster - 1) * T::joined_tiles + 1 : 1;
     return true;
   }
 
  private:
-  enum : uint32_t {
-    kWindow = kWarpSize * P::groups_per_lane,
-    kUnits = ceil_div<uint32_t>(P::output_columns, T::tile_columns* T::cluster),
-  };
+  enum : uint32_t { kWindow = kWarpSize * P::groups_per_lane };
   static_assert(T::joined_tiles == 1 ||
-                    (T::cluster == 1 && kUnits % T::joined_tiles == 0 && T::raster % T::joined_tiles == 0),
+                    (T::cluster == 1 && kUnits<P, T> % T::joined_tiles == 0 && T::raster % T::joined_tiles == 0),
                 "joined tiles are neighbours in the order of tiles");
 
   MOEGEN_DEVICE uint32_t last(uint32_t lane) const { return shuffle(lane_tiles_, lane); }
-
-  MOEGEN_DEVICE Group group(uint32_t index) const {
-    if (index >= num_groups_) return {0, 0};
-    const uint32_t row = args_.a_offsets[index];
-    return {row, args_.a_offsets[index + 1] - row};
-  }
 
   /// Sum of `value` over this lane and those below.
   static MOEGEN_DEVICE uint32_t scan(uint32_t value) {
@@ -1326,7 +1227,7 @@ class TileWalk {
     uint32_t tiles = 0;
 #pragma unroll 1  // all groups at once take registers that loaders of scales need
     for (uint32_t i = 0; i < P::groups_per_lane; ++i)
-      tiles += count_tiles<T>(group(first_ + lane_index() * P::groups_per_lane + i).rows);
+      tiles += count_tiles<T>(rows_of_group(args_, first_ + lane_index() * P::groups_per_lane + i).rows);
     lane_tiles_ = scan(tiles);
   }
 
@@ -1335,7 +1236,7 @@ class TileWalk {
     const uint32_t owner = popcount(ballot(lane_tiles_ <= tile));
     tiles_before = owner == 0 ? 0 : last(owner - 1);
     uint32_t index = first_ + owner * P::groups_per_lane;
-    const Group mine = group(index + min_of<uint32_t>(lane_index(), P::groups_per_lane - 1));
+    const Group mine = rows_of_group(args_, index + min_of<uint32_t>(lane_index(), P::groups_per_lane - 1));
     uint32_t inner = 0;
     if constexpr (P::groups_per_lane > 1) {
       const uint32_t ends = scan(lane_index() < P::groups_per_lane ? count_tiles<T>(mine.rows) : 0);
@@ -1347,18 +1248,14 @@ class TileWalk {
   }
 
   /// The tile at place `place` of the window.
-  MOEGEN_DEVICE void find(uint32_t place, Tile& tile) const {
-    Group rows;
+  MOEGEN_DEVICE Tile find(uint32_t place) const {
+    Group group;
     uint32_t tiles_before;
-    const uint32_t index = find_group(place / kUnits, rows, tiles_before);
-    const uint32_t tiles = count_tiles<T>(rows.rows), local = place - tiles_before * kUnits;
-    const uint32_t slab = local / (T::raster * tiles), inside = local % (T::raster * tiles);
-    const uint32_t width = min_of<uint32_t>(kUnits - slab * T::raster, T::raster);
-    const uint32_t step = rows_per_tile<T>(rows.rows), start = inside / width * step;
-    tile.row = rows.row + start;
-    tile.rows = min_of(rows.rows - start, step);
-    tile.unit = (slab * T::raster + inside % width) * T::cluster + rank_;
-    tile.expert = args_.expert_ids[index];
+    const uint32_t index = find_group(place / kUnits<P, T>, group, tiles_before);
+    const Cut rows = cut<T>(group.rows);
+    const SlabDivisor slabs(T::raster * rows.tiles);
+    const GroupPlace local = group_place<P, T>(place - tiles_before * kUnits<P, T>, slabs);
+    return tile_of<T>(args_, index, group, rows.step, local, rank_);
   }
 
   const Args& args_;
@@ -1383,10 +1280,15 @@ class TileWalk {
 //   tiles'   [stages] Tile, valid in the stage with which a tile begins
 //   full, empty [stages] barriers
 //   notes    [multiplying warps] with tokens on M: the warp's Tile, until its sum is done
+//   queue    [kQueuePlaces] Deal, where tiles are dealt (deal.cuh): those that this block has not begun
+//   rows     [32] words of the warp that deals: rows of the groups that follow
+//   free_at  [kDealTimes] lists of kMostWorkers bytes, of the same warp
+//   dealt, taken [kQueuePlaces] barriers
 //
 // full[s]:  1 arrival of the loading thread with the bytes of its copies, 1 of each warp that brings scales, 1 of the
 //           copies of each thread that gathers tokens.
 // empty[s]: 1 arrival of each multiplying warp of every block of the cluster.
+// dealt[q]: 1 arrival of the warp that deals. taken[q]: 1 of each warp that loads.
 // Loaders wait for empty with the opposite parity, so that their first round through the ring waits for nothing.
 
 
@@ -1396,6 +1298,9 @@ enum : uint32_t {
   kSliceBytes = 128,  // of K in a stage: the widest swizzle
   kWarpgroupThreads = 128,
   kWarpgroupRows = 64,  // of one wgmma
+  kQueuePlaces = 4,     // deals that wait for a warp that loads
+  kMostWorkers = 160,   // clusters that tiles are dealt to: sm_90a has up to 132 multiprocessors
+  kDealTimes = 8,       // for which the warp that deals keeps a list of clusters
 };
 
 /// A stage, and the parity of the round through all stages.
@@ -1406,6 +1311,20 @@ struct Ring {
     stage = stage + 1 == T::stages ? 0 : stage + 1;
     parity ^= stage == 0 ? 1 : 0;
   }
+};
+
+/// Tiles that a block is to multiply: `joined_tiles` units of columns, from `unit` on (of the cluster's, which blocks
+/// of one share), of a token tile of a group. No rows a tile: the end.
+struct alignas(16) Deal {
+  uint32_t group, tile, unit, step;  // step: rows of the group's tiles but the last
+};
+
+/// A place of the queue of deals, and the parity of the round through all of them.
+struct QueueRing {
+  uint32_t turn = 0;
+  MOEGEN_DEVICE uint32_t place() const { return turn % kQueuePlaces; }
+  MOEGEN_DEVICE uint32_t parity() const { return turn / kQueuePlaces % 2; }
+  MOEGEN_DEVICE void next() { ++turn; }
 };
 
 /// Stages of a tile without an expert, with nothing in them: all of them where tiles begin at stage 0.
@@ -1433,7 +1352,12 @@ struct Layout {
     full = infos + T::stages * sizeof(Tile),
     empty = full + T::stages * 8,
     notes = empty + T::stages * 8,
-    total = notes + (T::tokens_on_m ? T::warpgroups * kWarpgroupThreads / kWarpSize * sizeof(Tile) : 0),
+    queue = notes + (T::tokens_on_m ? T::warpgroups * kWarpgroupThreads / kWarpSize * sizeof(Tile) : 0),
+    group_rows = queue + (T::dealt ? kQueuePlaces * sizeof(Deal) : 0),
+    free_at = group_rows + (T::dealt ? kWarpSize * 4 : 0),
+    dealt = free_at + (T::dealt ? kDealTimes * kMostWorkers : 0),
+    taken = dealt + (T::dealt ? kQueuePlaces * 8 : 0),
+    total = taken + (T::dealt ? kQueuePlaces * 8 : 0),
   };
 };
 
@@ -1456,6 +1380,11 @@ struct Shared {
   MOEGEN_DEVICE Tile& note() const {
     return reinterpret_cast<Tile*>(base + L::notes)[warp_index() - kWarpgroupThreads / kWarpSize];
   }
+  MOEGEN_DEVICE Deal& deal(uint32_t place) const { return reinterpret_cast<Deal*>(base + L::queue)[place]; }
+  MOEGEN_DEVICE uint32_t* group_rows() const { return reinterpret_cast<uint32_t*>(base + L::group_rows); }
+  MOEGEN_DEVICE unsigned char* free_at() const { return base + L::free_at; }
+  MOEGEN_DEVICE uint64_t* dealt(uint32_t place) const { return reinterpret_cast<uint64_t*>(base + L::dealt) + place; }
+  MOEGEN_DEVICE uint64_t* taken(uint32_t place) const { return reinterpret_cast<uint64_t*>(base + L::taken) + place; }
   MOEGEN_DEVICE uint64_t* full(uint32_t stage) const { return reinterpret_cast<uint64_t*>(base + L::full) + stage; }
   MOEGEN_DEVICE uint64_t* empty(uint32_t stage) const { return reinterpret_cast<uint64_t*>(base + L::empty) + stage; }
 };
@@ -1467,6 +1396,12 @@ MOEGEN_DEVICE void init_barriers(const Shared<P, T>& shared) {
   for (uint32_t stage = 0; stage < T::stages; ++stage) {
     mbarrier_init(shared.full(stage), count_loaders<P, T>());
     mbarrier_init(shared.empty(stage), T::warpgroups * kWarpgroupThreads / kWarpSize * T::cluster);
+  }
+  if constexpr (T::dealt) {
+    for (uint32_t place = 0; place < kQueuePlaces; ++place) {
+      mbarrier_init(shared.dealt(place), 1);
+      mbarrier_init(shared.taken(place), 1 + T::scale_warps);
+    }
   }
   mbarrier_fence_init();
 }
@@ -1482,6 +1417,338 @@ MOEGEN_DEVICE void release_stage(const Shared<P, T>& shared, uint32_t stage) {
 }
 
 }  // namespace moegen::grouped_matmul
+
+// ---- grouped_matmul/deal.cuh -----------------------------------------------------------------------------
+// grouped_matmul, scheduler of large tiles: each tile, in the order of tile.cuh, goes to the cluster that is free
+// first.
+//
+// Tiles of a group are equal but the last, whose rows are what is left. Taken in turn, that alone leaves some blocks 2
+// to 12 % more rows than others. A counter in global memory would balance them, but a launch has no memory of its own
+// for one, and must not share one with a launch beside it. So the blocks do not ask each other: one warp of each counts
+// through all tiles, by a model of what they cost, and knows which are its own. All count alike, whatever happens on
+// the chip, so each tile is dealt once; a wrong model costs time only.
+//
+// Tiles cost whole units of a warpgroup's rows, so many clusters are free at the same time. Shared memory has a list of
+// clusters for each of the times that follow; 32 of a list are served at once, and go to the lists of the times when
+// they are free again. That takes a quarter of the time of looking at all clusters for who is free.
+
+
+namespace moegen::grouped_matmul {
+
+/// Modelled cost of a tile of `rows` rows in a group of `tiles`: its warpgroups of 64, and what does not shrink with
+/// them. A tile that is its group's only one waits for its weights from HBM: 16 KiB of each slice, for which the tensor
+/// cores multiply about 128 rows.
+MOEGEN_DEVICE uint32_t cost_of(uint32_t rows, uint32_t tiles) {
+  const uint32_t warpgroups = ceil_div<uint32_t>(rows, kWarpgroupRows);
+  return 1 + (tiles == 1 ? max_of<uint32_t>(warpgroups, 2) : warpgroups);
+}
+
+/// The work of the warp that deals: counts through the deals of all clusters and puts those of this one into the queue
+/// for the warps that load; then one of no rows, the end. Those warps look up what else they must know of a tile: where
+/// three warpgroups multiply, a thread that loads has 32 registers.
+template <class P, class T>
+class Dealer {
+ public:
+  MOEGEN_DEVICE Dealer(const Args& args, const Shared<P, T>& shared) : args_(args), shared_(shared) {
+    static_assert(T::max_tokens <= (kDealTimes - 2) * kWarpgroupRows, "a cost is less than the times that have a list");
+  }
+
+  MOEGEN_DEVICE void run() {
+    const uint32_t workers = min_of<uint32_t>(num_blocks() / T::cluster, kMostWorkers);
+    for (uint32_t i = lane_index(); i < workers; i += kWarpSize) list(0)[i] = static_cast<unsigned char>(i);
+    length_ = lane_index() == 0 ? workers : 0;
+    for (uint32_t time = 0; deal(time);) time = (time + 1) % kDealTimes;
+    if (lane_index() == 0) push({0, 0, 0, 0});
+  }
+
+ private:
+  /// The clusters that are free at time `time`, modulo kDealTimes.
+  MOEGEN_DEVICE unsigned char* list(uint32_t time) const { return shared_.free_at() + time * kMostWorkers; }
+  /// Deals of the group.
+  MOEGEN_DEVICE uint32_t places() const { return tiles_ * (kUnits<P, T> / T::joined_tiles); }
+
+  /// Deals to all that are free at `time`. False when everything is dealt.
+  MOEGEN_DEVICE bool deal(uint32_t time) {
+    warp_sync();  // the list is complete
+    const uint32_t length = shuffle(length_, time);
+#pragma unroll 1
+    for (uint32_t first = 0; first < length; first += kWarpSize)
+      if (!deal_some(time, first, min_of<uint32_t>(length - first, kWarpSize))) return false;
+    if (lane_index() == time) length_ = 0;
+    return true;
+  }
+
+  /// The same for `count` of them from `first` on, a lane each.
+  MOEGEN_DEVICE bool deal_some(uint32_t time, uint32_t first, uint32_t count) {
+    const uint32_t worker = lane_index() < count ? list(time)[first + lane_index()] : kMostWorkers;
+#pragma unroll 1
+    for (uint32_t done = 0; done < count;) {
+      if (place_ == places() && !enter_next_group()) return false;
+      const uint32_t more = min_of(count - done, places() - place_), mine = lane_index() - done;
+      GroupPlace at = {0, 0};
+      if (mine < more) at = group_place<P, T>((place_ + mine) * T::joined_tiles, slabs_);
+      const bool own = mine < more && worker == block_index() / T::cluster;
+      if (own) push({next_group_ - 1, at.tile, at.unit, step_});
+      if (ballot(own) != 0) ring_.next();
+      const bool last = at.tile + 1 == tiles_;
+      append(time, step_, mine < more && !last, worker);
+      append(time, last_rows_, mine < more && last, worker);
+      place_ += more;
+      done += more;
+    }
+    return true;
+  }
+
+  /// Puts the workers of the lanes with `served`, who got tiles of `rows` rows, where they are free again.
+  MOEGEN_DEVICE void append(uint32_t time, uint32_t rows, bool served, uint32_t worker) {
+    const uint32_t lanes = ballot(served);
+    if (lanes == 0) return;
+    const uint32_t then = (time + cost_of(rows, tiles_)) % kDealTimes;
+    const uint32_t length = shuffle(length_, then);
+    if (served) list(then)[length + popcount(lanes & lanes_below())] = static_cast<unsigned char>(worker);
+    if (lane_index() == then) length_ += popcount(lanes);
+  }
+
+  /// One lane does it.
+  MOEGEN_DEVICE void push(const Deal& deal) const {
+    mbarrier_wait(shared_.taken(ring_.place()), ring_.parity() ^ 1);
+    shared_.deal(ring_.place()) = deal;
+    mbarrier_arrive(shared_.dealt(ring_.place()));
+  }
+
+  /// Asks for the rows of 32 groups at once.
+  MOEGEN_DEVICE void look_at_groups() const {
+    warp_sync();  // all lanes have read those before
+    shared_.group_rows()[lane_index()] = rows_of_group(args_, next_group_ + lane_index()).rows;
+    warp_sync();
+  }
+
+  /// Goes on to the next group with rows; false if there is none.
+  MOEGEN_DEVICE bool enter_next_group() {
+    while (next_group_ < static_cast<uint32_t>(args_.num_groups)) {
+      if (next_group_ % kWarpSize == 0) look_at_groups();
+      const uint32_t rows = shared_.group_rows()[next_group_ % kWarpSize];
+      ++next_group_;
+      if (rows == 0) continue;
+      enter_group(rows);
+      return true;
+    }
+    return false;
+  }
+
+  MOEGEN_DEVICE void enter_group(uint32_t rows) {
+    const Cut cut = grouped_matmul::cut<T>(rows);
+    tiles_ = cut.tiles;
+    step_ = cut.step;
+    last_rows_ = rows - (tiles_ - 1) * step_;
+    slabs_ = SlabDivisor(T::raster * tiles_);
+    place_ = 0;
+  }
+
+  const Args& args_;
+  const Shared<P, T>& shared_;
+  QueueRing ring_;
+  uint32_t length_ = 0;      // of the list of the time that is this lane's number
+  uint32_t next_group_ = 0;  // behind the one whose tiles are dealt
+  uint32_t tiles_ = 0;       // of tokens, of the group; of `step_` rows each, the last of `last_rows_`
+  uint32_t step_ = 0, last_rows_ = 0;
+  SlabDivisor slabs_{1};
+  uint32_t place_ = 0;  // deals of the group that are out
+};
+
+/// The tiles of this block, one after the other, for a warp that loads: dealt by another, or walked through by itself.
+template <class P, class T, bool = T::dealt>
+class TileSource {
+ public:
+  MOEGEN_DEVICE TileSource(const Args& args, const Shared<P, T>& shared, uint32_t rank)
+      : args_(args), shared_(shared), rank_(rank) {}
+
+  /// False at the end, after which it must not be asked again. All lanes of the warp call it together.
+  MOEGEN_DEVICE bool next(Tile& tile) {
+    const uint32_t joined = turn_ % T::joined_tiles;
+    const QueueRing ring = {turn_ / T::joined_tiles};
+    if (joined == 0) mbarrier_wait(shared_.dealt(ring.place()), ring.parity());
+    const Deal deal = shared_.deal(ring.place());
+    warp_sync();  // all lanes have read it
+    if (joined == T::joined_tiles - 1 && lane_index() == 0) mbarrier_arrive(shared_.taken(ring.place()));
+    ++turn_;
+    if (deal.step == 0) return false;
+    const Group group = rows_of_group(args_, deal.group);
+    tile = tile_of<T>(args_, deal.group, group, deal.step, {deal.tile, deal.unit + joined}, rank_);
+    return true;
+  }
+
+ private:
+  const Args& args_;
+  const Shared<P, T>& shared_;
+  const uint32_t rank_;  // of this block in its cluster
+  uint32_t turn_ = 0;
+};
+template <class P, class T>
+class TileSource<P, T, false> {
+ public:
+  MOEGEN_DEVICE TileSource(const Args& args, const Shared<P, T>&, uint32_t rank) : walk_(args, rank) {}
+  MOEGEN_DEVICE bool next(Tile& tile) { return walk_.next(tile); }
+
+ private:
+  TileWalk<P, T> walk_;
+};
+
+}  // namespace moegen::grouped_matmul
+
+// ---- grouped_matmul/factors.cuh --------------------------------------------------------------------------
+// grouped_matmul, schemes with scales by blocks of K: where the factors of a stage's tokens lie in shared memory.
+
+
+namespace moegen::grouped_matmul {
+
+/// Factors of two groups of 8 columns for one thread, one access.
+struct alignas(16) FactorQuad {
+  float factor[4];
+};
+
+/// Where the factor of `token` lies: with tokens on N the four of a thread in 16 columns lie together.
+template <class T>
+MOEGEN_DEVICE uint32_t factor_place(uint32_t token) {
+  if constexpr (T::tokens_on_m) return token;
+  return token / 16 * 16 + token % 8 / 2 * 4 + token / 8 % 2 * 2 + token % 2;
+}
+
+}  // namespace moegen::grouped_matmul
+
+// ---- core/bulk_copy.cuh ----------------------------------------------------------------------------------
+// Bulk copies between global and shared memory, and the groups in which a thread waits for its stores. Addresses and
+// sizes are multiples of 16 bytes. sm_90 up.
+
+
+namespace moegen {
+
+/// Orders what this thread wrote to shared memory before the bulk and tensor copies and tensor core reads that follow.
+/// Nothing on archs without them.
+MOEGEN_DEVICE void fence_proxy_async() {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::fence_proxy_async();
+#elif __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
+/// Copies `bytes` from global to shared memory; they count on `barrier` when they are there.
+MOEGEN_DEVICE void bulk_load(void* shared, const void* global, uint32_t bytes, uint64_t* barrier) {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::bulk_load(shared, global, bytes, barrier);
+#else
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                   shared_address(shared)),
+               "l"(global), "r"(bytes), "r"(shared_address(barrier))
+               : "memory");
+#endif
+}
+
+/// Copies `bytes` from shared to global memory, in the thread's open bulk group.
+MOEGEN_DEVICE void bulk_store(void* global, const void* shared, uint32_t bytes) {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::bulk_store(global, shared, bytes);
+#else
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global), "r"(shared_address(shared)),
+               "r"(bytes)
+               : "memory");
+#endif
+}
+
+/// Closes the thread's bulk group and opens the next.
+MOEGEN_DEVICE void bulk_commit() {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::bulk_commit();
+#else
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+#endif
+}
+
+/// Waits until at most `Pending` of the thread's bulk groups are still to be written.
+template <uint32_t Pending>
+MOEGEN_DEVICE void bulk_wait() {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::bulk_wait(Pending, 0);
+#else
+  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(Pending) : "memory");
+#endif
+}
+
+/// Waits until at most `Pending` of the thread's bulk groups are still to be read from shared memory.
+template <uint32_t Pending>
+MOEGEN_DEVICE void bulk_wait_read() {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::bulk_wait(Pending, 1);
+#else
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Pending) : "memory");
+#endif
+}
+
+}  // namespace moegen
+
+// ---- core/wgmma.cuh --------------------------------------------------------------------------------------
+// The asynchronous matrix product of a warpgroup (128 threads, aligned to 128 in the block): d += a * b, 64 x N floats
+// over 32 bytes of K, a from shared memory or registers, b from shared memory. sm_90a only.
+//
+// Wgmma<Element, N> has a body only for the shapes that a kernel uses: the instruction names each of its N / 2
+// accumulators, so its text is written by the generator (generator/wgmma.cpp). Thread t of the warpgroup holds row
+// 16 * (t / 32) + t % 32 / 4 + 8 * i, column 8 * j + 2 * (t % 4) + k in d[4 * j + 2 * i + k].
+//
+// Order: wgmma_fence, products, wgmma_commit, wgmma_wait; d is not touched in between. Shared memory written by threads
+// is fenced before (fence_proxy_async) and not overwritten until the wait is over.
+
+
+namespace moegen {
+
+template <class Element, uint32_t N>
+struct Wgmma;
+
+/// How 16-byte pieces are permuted in a tile: in spans of so many bytes, repeating after eight.
+enum class Swizzle : uint32_t { none = 0, span_128 = 1, span_64 = 2, span_32 = 3 };
+
+/// Descriptor of a matrix in shared memory at `tile`. Strides are in bytes, multiples of 16.
+/// K contiguous: rows of 8 x `span` bytes are a unit; `stride` leads to the next 8 rows; `leading` leads to the next 16
+/// bytes of K without a swizzle and is unused with one. M or N contiguous (16-bit elements only): a unit is 8 of K by
+/// `span` bytes; with a swizzle `stride` leads to the next 8 of K, `leading` to the next span; without one the other
+/// way. The tile is aligned to 8 spans; to go on in K inside a span, add to the address (advance_descriptor).
+MOEGEN_DEVICE uint64_t matrix_descriptor(const void* tile, Swizzle swizzle, uint32_t leading, uint32_t stride) {
+  return static_cast<uint64_t>((shared_address(tile) & 0x3FFFFu) >> 4) | static_cast<uint64_t>(leading >> 4) << 16 |
+         static_cast<uint64_t>(stride >> 4) << 32 | static_cast<uint64_t>(swizzle) << 62;
+}
+
+/// The same matrix `bytes` further.
+MOEGEN_DEVICE uint64_t advance_descriptor(uint64_t descriptor, uint32_t bytes) { return descriptor + (bytes >> 4); }
+
+/// Orders register accesses before the products that follow: needed before the first, and after d was touched.
+MOEGEN_DEVICE void wgmma_fence() {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::wgmma_fence();
+#else
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#endif
+}
+
+/// Closes the warpgroup's group of products.
+MOEGEN_DEVICE void wgmma_commit() {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::wgmma_commit();
+#else
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#endif
+}
+
+/// Waits until at most `Pending` groups are incomplete.
+template <uint32_t Pending>
+MOEGEN_DEVICE void wgmma_wait() {
+#ifdef MOEGEN_TARGET_CPU
+  cpu::wgmma_wait(Pending);
+#else
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Pending) : "memory");
+#endif
+}
+
+}  // namespace moegen
 
 // ---- grouped_matmul/multiply.cuh -------------------------------------------------------------------------
 // grouped_matmul, consumers: the sum over K of one tile in a warpgroup's registers. M of the tensor cores' product is
@@ -1724,6 +1991,16 @@ MOEGEN_DEVICE void sum_tile(const Shared<P, T>& shared, Ring<T>& ring, uint32_t 
   for_slices(shared, ring, multiply, add);
 }
 
+MOEGEN_DEVICE void load_words(const void* from, uint32_t (&words)[4]) {
+  const Vector16 four = load_constant(from);
+#pragma unroll
+  for (uint32_t i = 0; i < 4; ++i) words[i] = four.word[i];
+}
+MOEGEN_DEVICE void load_words(const void* from, uint32_t (&words)[2]) {
+  const Vector8 two = load_constant8(from);
+  words[0] = two.word[0], words[1] = two.word[1];
+}
+
 /// Where the scales of a tile lie.
 template <class P, class T>
 struct TileScales {
@@ -1748,17 +2025,17 @@ struct TileScales {
             P::depth_blocks;
   }
   /// Scales of Count blocks of K from `block` on; 0 where there are none. Those of a row that begins at a multiple of
-  /// 16 bytes come four at a time: each access of a warp whose lanes are in different rows takes the shared memory's
-  /// path for 32 cycles, and the tensor cores need most of it.
+  /// 16 (or 8) bytes come four (or two) at a time: each access of a warp whose lanes are in different rows takes the
+  /// shared memory's path for 32 cycles, and the tensor cores need most of it.
   template <uint32_t Count>
   MOEGEN_DEVICE void of_token(uint32_t token, uint32_t block, uint64_t stride, bool inside,
                               float (&scale)[Count]) const {
-    constexpr bool kFours = !P::column_scales && sizeof(Scale) == 4 && P::depth_blocks % 4 == 0 && Count == 4;
-    if constexpr (kFours) {
-      const bool there = inside && block < P::depth_blocks;
-      const Vector16 four = there ? load_constant(a + token * uint64_t{P::depth_blocks} + block) : Vector16{};
+    constexpr bool kTogether = !P::column_scales && sizeof(Scale) == 4 && P::depth_blocks % Count == 0;
+    if constexpr (kTogether) {
+      uint32_t words[Count] = {};
+      if (inside && block < P::depth_blocks) load_words(a + token * uint64_t{P::depth_blocks} + block, words);
 #pragma unroll
-      for (uint32_t k = 0; k < Count; ++k) scale[k] = bits_float(four.word[k]);
+      for (uint32_t k = 0; k < Count; ++k) scale[k] = bits_float(words[k]);
     } else {
 #pragma unroll
       for (uint32_t k = 0; k < Count; ++k) {
@@ -1775,8 +2052,9 @@ struct TileScales {
 template <class P, class T>
 struct ScaleBatch {
   enum : uint32_t {
-    kBlocks = 4,
     kTokens = ceil_div<uint32_t>(T::max_tokens, kWarpSize* T::scale_warps),
+    // 12 scales, each at an address of its own or beside those of several parts of the weights, spill.
+    kBlocks = kTokens > 2 && (P::column_scales || kWeightScales<P, T> > 1) ? 2 : 4,
   };
   float token[kTokens][kBlocks], weight;
 
@@ -1863,16 +2141,17 @@ MOEGEN_DEVICE void bring_nothing(const Shared<P, T>& shared, Ring<T>& ring, uint
   }
 }
 
-/// A tile's scales, of which `now` are the first; leaves the first ones of the tile that follows, found by `walk`, in
+/// A tile's scales, of which `now` are the first; leaves the first ones of the tile that follows, found by `tiles`, in
 /// their place: they are on their way while this tile's last stages are still to be filled. Returns whether there is
 /// one, in `tile`.
 template <class P, class T>
-MOEGEN_DEVICE bool bring_tile(const Args& args, const Shared<P, T>& shared, Ring<T>& ring, TileWalk<P, T>& walk,
+MOEGEN_DEVICE bool bring_tile(const Args& args, const Shared<P, T>& shared, Ring<T>& ring, TileSource<P, T>& tiles,
                               Tile& tile, ScaleBatch<P, T>& now, uint32_t warp) {
   using Batch = ScaleBatch<P, T>;
-  // The walk through more groups, or column scales, leaves too few registers, but for three warpgroups and one scale of
+  // A walk through more groups, or column scales, leaves too few registers, but for three warpgroups and one scale of
   // weights; both together leave too few there, too.
-  constexpr uint32_t kHeavy = (P::groups_per_lane > 1 ? 1 : 0) + (P::column_scales ? 1 : 0);
+  constexpr uint32_t kHeavy = (!T::dealt && P::groups_per_lane > 1 ? 1 : 0) +
+                              (P::column_scales && Batch::kBlocks > 2 ? 1 : 0) + (Batch::kTokens > 2 ? 1 : 0);
   constexpr bool kAhead = kHeavy == 0 || (kHeavy == 1 && T::warpgroups == 3 && kWeightScales<P, T> == 1);
   const uint32_t blocks = tile.expert < 0 ? 0 : P::depth_blocks;
   if (blocks == 0) bring_nothing(shared, ring, kEmptySlices<T>);
@@ -1881,7 +2160,7 @@ MOEGEN_DEVICE bool bring_tile(const Args& args, const Shared<P, T>& shared, Ring
 #pragma unroll 1
   do {
     const bool last = first + Batch::kBlocks >= blocks;
-    if (kAhead && last) follows = walk.next(tile);
+    if (kAhead && last) follows = tiles.next(tile);
     Batch later;
     if (!last || (kAhead && follows)) later.load(args, tile, warp, last ? 0 : first + Batch::kBlocks);
 #pragma unroll
@@ -1891,7 +2170,7 @@ MOEGEN_DEVICE bool bring_tile(const Args& args, const Shared<P, T>& shared, Ring
     first += Batch::kBlocks;
   } while (first < blocks);
   if constexpr (!kAhead) {
-    follows = walk.next(tile);
+    follows = tiles.next(tile);
     if (follows) now.load(args, tile, warp, 0);
   }
   return follows;
@@ -1900,13 +2179,13 @@ MOEGEN_DEVICE bool bring_tile(const Args& args, const Shared<P, T>& shared, Ring
 /// The work of one of the warps that bring scales.
 template <class P, class T>
 MOEGEN_DEVICE void bring_scales(const Args& args, const Shared<P, T>& shared, uint32_t rank, uint32_t warp) {
-  TileWalk<P, T> walk(args, rank);
+  TileSource<P, T> tiles(args, shared, rank);
   Ring<T> ring;
   Tile tile;
   ScaleBatch<P, T> batch;
-  bool more = walk.next(tile);
+  bool more = tiles.next(tile);
   if (more) batch.load(args, tile, warp, 0);
-  while (more) more = bring_tile(args, shared, ring, walk, tile, batch, warp);
+  while (more) more = bring_tile(args, shared, ring, tiles, tile, batch, warp);
   bring_nothing(shared, ring, 1);
 }
 
@@ -2814,7 +3093,7 @@ MOEGEN_DEVICE void acquire_registers() {
 }  // namespace moegen
 
 // ---- grouped_matmul/load.cuh -----------------------------------------------------------------------------
-// grouped_matmul, producer: brings the weights and tokens of each tile into the stages by tensor copies. One warp walks
+// grouped_matmul, producer: brings the weights and tokens of each tile into the stages by tensor copies. One warp goes
 // through the tiles; its first lane issues.
 //
 // Tokens are read from one map over all rows of a: a tile that is not a multiple of 8 rows reads on into its
@@ -2907,10 +3186,10 @@ MOEGEN_DEVICE void load_tile(const TensorArgs& args, const Shared<P, T>& shared,
 /// The loading warp's work.
 template <class P, class T>
 MOEGEN_DEVICE void load_tiles(const TensorArgs& args, const Shared<P, T>& shared, uint32_t rank) {
-  TileWalk<P, T> walk(args.args, rank);
+  TileSource<P, T> tiles(args.args, shared, rank);
   Ring<T> ring;
   Tile tile;
-  while (walk.next(tile)) {
+  while (tiles.next(tile)) {
     if (lane_index() == 0) load_tile<P, T>(args, shared, ring, tile, rank);
     warp_sync();
   }
@@ -2922,15 +3201,17 @@ MOEGEN_DEVICE void load_tiles(const TensorArgs& args, const Shared<P, T>& shared
 // ---- grouped_matmul/kernel.cuh ---------------------------------------------------------------------------
 // grouped_matmul on Hopper: c[r, n] = epilogue(sum_k a[r, k] * b[e(g), n, k]), for groups g of rows that lie anywhere.
 //
-// Algorithm. Blocks are resident and take tiles in turn (tile.cuh). A tile is `weight_rows` rows of b by up to
-// `max_tokens` rows of a; K passes through a ring of stages of 128 bytes, filled by tensor copies (load.cuh) and
-// multiplied by warpgroups, 64 rows each (sum_*.cuh). The epilogue works on registers (finish*.cuh) and leaves through
-// shared memory (store.cuh), while the loaders already fill the stages for the next tile.
+// Algorithm. Blocks are resident and take tiles in turn (tile.cuh), or as they are dealt (deal.cuh). A tile is
+// `weight_rows` rows of b by up to `max_tokens` rows of a; K passes through a ring of stages of 128 bytes, filled by
+// tensor copies (load.cuh) and multiplied by warpgroups, 64 rows each (sum_*.cuh). The epilogue works on registers
+// (finish*.cuh) and leaves through shared memory (store.cuh), while the loaders already fill the stages for the next
+// tile.
 //
-// Roles: warpgroup 0 loads: its first warp walks through the tiles and issues the copies; with block128 the next
-// `scale_warps` bring scales; with gather_a the next `gather_warps` bring tokens (gather.cuh). Warpgroups 1 ..
-// `warpgroups` multiply and store. The loaders give registers back, the multipliers take them. Shared memory and
-// barriers: pipeline.cuh. A tile's place travels in the stage with which it begins.
+// Roles: warpgroup 0 loads: its first warp goes through the tiles and issues the copies; with block128 the next
+// `scale_warps` bring scales; with gather_a the next `gather_warps` bring tokens (gather.cuh); where tiles are dealt
+// the last warp counts (deal.cuh). Warpgroups 1 .. `warpgroups` multiply and store. The loaders give registers back,
+// the multipliers take them. Shared memory and barriers: pipeline.cuh. A tile's place travels in the stage with which
+// it begins.
 
 
 namespace moegen::grouped_matmul {
@@ -3030,6 +3311,10 @@ MOEGEN_DEVICE void multiply_tiles(const TensorArgs& args, const Shared<P, T>& sh
 template <class P, class T>
 MOEGEN_DEVICE void load(const TensorArgs& args, const Shared<P, T>& shared, uint32_t rank) {
   if (warp_index() == 0) load_tiles<P, T>(args, shared, rank);
+  if constexpr (T::dealt) {
+    static_assert(T::scale_warps <= 2 && !P::gather_a, "the last warp deals and does nothing else");
+    if (warp_index() == 3) Dealer<P, T>(args.args, shared).run();
+  }
   if constexpr (P::gather_a) {
     if (warp_index() >= 1 && warp_index() <= T::gather_warps) gather<P, T>(args.args, shared, warp_index() - 1);
   } else if constexpr (P::block_scales || P::mx_scales) {
@@ -3132,6 +3417,7 @@ struct Narrow {
   enum : bool { tokens_on_m = false };
   enum : bool { aligned = false };
   enum : bool { weights_once = true };
+  enum : bool { dealt = false };
   /// Columns of tokens that have a loop of their own, and the columns of a sum.
   static MOEGEN_DEVICE constexpr uint32_t width(uint32_t index) { return index == 0 ? 8 : index == 1 ? 16 : index == 2 ? 32 : 64; }
   static MOEGEN_DEVICE constexpr uint32_t product_columns(uint32_t index) { return index == 0 ? 8 : index == 1 ? 16 : index == 2 ? 32 : 64; }
@@ -3148,7 +3434,7 @@ struct Tall {
   enum : uint32_t { warpgroups = 3 };
   enum : uint32_t { stages = 4 };
   enum : uint32_t { cluster = 1 };
-  enum : uint32_t { scale_warps = 3 };
+  enum : uint32_t { scale_warps = 2 };
   enum : uint32_t { staging_rows = 64 };
   enum : uint32_t { staging_bytes = 16384 };
   enum : uint32_t { raster = 4 };
@@ -3156,7 +3442,7 @@ struct Tall {
   enum : uint32_t { token_step = 64 };
   enum : uint32_t { box_heights = 192 };
   enum : uint32_t { num_widths = 3 };
-  enum : uint32_t { shared_bytes = 216448 };
+  enum : uint32_t { shared_bytes = 217984 };
   enum : uint32_t { threads = 512 };
   enum : uint32_t { joined_tiles = 1 };
   enum : uint32_t { loader_registers = 56 };
@@ -3169,6 +3455,7 @@ struct Tall {
   enum : bool { tokens_on_m = true };
   enum : bool { aligned = true };
   enum : bool { weights_once = false };
+  enum : bool { dealt = true };
   /// Columns of tokens that have a loop of their own, and the columns of a sum.
   static MOEGEN_DEVICE constexpr uint32_t width(uint32_t index) { return index == 0 ? 64 : index == 1 ? 128 : 192; }
   static MOEGEN_DEVICE constexpr uint32_t product_columns(uint32_t) { return 128; }

@@ -832,6 +832,17 @@ MOEGEN_DEVICE Vector16 load_constant(const void* pointer) {
 #endif
 }
 
+/// 8 bytes that nothing writes while the kernel runs. `pointer` is 8-byte aligned.
+MOEGEN_DEVICE Vector8 load_constant8(const void* pointer) {
+#ifdef MOEGEN_TARGET_CPU
+  return *static_cast<const Vector8*>(pointer);
+#else
+  Vector8 v;
+  asm("ld.global.nc.v2.b32 {%0, %1}, [%2];" : "=r"(v.word[0]), "=r"(v.word[1]) : "l"(pointer));
+  return v;
+#endif
+}
+
 /// Stores 8 bytes. `pointer` is 8-byte aligned.
 MOEGEN_DEVICE void store(void* pointer, const Vector8& v) {
 #ifdef MOEGEN_TARGET_CPU

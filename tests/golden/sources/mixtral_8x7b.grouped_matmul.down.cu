@@ -837,7 +837,8 @@ struct TensorArgs {
 //
 // Order of tiles: the groups in turn; in a group slabs of `raster` units of columns; in a slab the tiles of tokens; for
 // each the units of the slab. A unit is what one cluster multiplies at once, so its blocks share their tokens. Clusters
-// take the tiles of that order in turn, `joined_tiles` neighbours at a time. Empty groups have no tile.
+// take the tiles of that order in turn, `joined_tiles` neighbours at a time (or as they are dealt, deal.cuh). Empty
+// groups have no tile.
 //
 // A warp walks together: each lane knows the last token tile of `groups_per_lane` neighbouring groups, so that a ballot
 // finds the lane, and a second one the group, however many groups there are.
@@ -864,13 +865,65 @@ MOEGEN_DEVICE uint32_t count_tiles(uint32_t rows) {
   return ceil_div<uint32_t>(rows, T::max_tokens);
 }
 
-/// Rows of each tile but the last. Few tiles are made equal: a narrow last one would be bound by its weights' way
-/// through L2, not by the tensor cores.
+/// How a group is cut: `tiles` of `step` rows, the last of those that are left.
+struct Cut {
+  uint32_t tiles, step;
+};
+
+/// Few tiles are made equal: a narrow last one would be bound by its weights' way through L2, not by the tensor cores.
 template <class T>
-MOEGEN_DEVICE uint32_t rows_per_tile(uint32_t rows) {
+MOEGEN_DEVICE Cut cut(uint32_t rows) {
   const uint32_t tiles = count_tiles<T>(rows);
-  if (tiles > T::even_tiles) return T::max_tokens;
-  return round_up<uint32_t>(ceil_div(rows, tiles), T::token_step);
+  if (tiles > T::even_tiles || tiles == 0) return {tiles, T::max_tokens};
+  return {tiles, round_up<uint32_t>(ceil_div(rows, tiles), T::token_step)};
+}
+
+/// Units of columns of every group.
+template <class P, class T>
+constexpr uint32_t kUnits = ceil_div<uint32_t>(P::output_columns, T::tile_columns* T::cluster);
+
+/// Rows of group `index`; none past the last group.
+MOEGEN_DEVICE Group rows_of_group(const Args& args, uint32_t index) {
+  if (index >= static_cast<uint32_t>(args.num_groups)) return {0, 0};
+  const uint32_t row = args.a_offsets[index];
+  return {row, args.a_offsets[index + 1] - row};
+}
+
+/// Division by the places of a slab, by a factor that is made once for a group: the scheduler divides for every tile of
+/// all blocks (deal.cuh).
+struct SlabDivisor {
+  uint32_t places, factor;
+
+  MOEGEN_DEVICE explicit SlabDivisor(uint32_t value) : places(value), factor(0xFFFFFFFFu / value) {}
+  /// value / places; the remainder in `value`. The factor is rounded down, so that the first quotient may be 1 too
+  /// small.
+  MOEGEN_DEVICE uint32_t divide(uint32_t& value) const {
+    auto quotient = static_cast<uint32_t>(uint64_t{value} * factor >> 32);
+    value -= quotient * places;
+    if (value >= places) ++quotient, value -= places;
+    return quotient;
+  }
+};
+
+/// Token tile and unit at place `place` of a group.
+struct GroupPlace {
+  uint32_t tile, unit;
+};
+template <class P, class T>
+MOEGEN_DEVICE GroupPlace group_place(uint32_t place, const SlabDivisor& slabs) {
+  constexpr uint32_t kLast = kUnits<P, T> % T::raster;  // width of the last slab, if it is narrower
+  const uint32_t slab = slabs.divide(place), unit = slab * T::raster;
+  if (kLast != 0 && slab == kUnits<P, T> / T::raster)
+    return {place / max_of<uint32_t>(kLast, 1), unit + place % max_of<uint32_t>(kLast, 1)};
+  return {place / T::raster, unit + place % T::raster};
+}
+
+/// The tile of `group`, whose number is `index`, at `place` in it, for the block of rank `rank` in its cluster.
+template <class T>
+MOEGEN_DEVICE Tile tile_of(const Args& args, uint32_t index, const Group& group, uint32_t step, GroupPlace place,
+                           uint32_t rank) {
+  const uint32_t start = place.tile * step;
+  return {group.row + start, min_of(group.rows - start, step), place.unit * T::cluster + rank, args.expert_ids[index]};
 }
 
 template <class P, class T>
@@ -886,34 +939,25 @@ class TileWalk {
 
   /// The next tile of this block's cluster; false at the end. All lanes of the warp call it together.
   MOEGEN_DEVICE bool next(Tile& tile) {
-    while (next_ - before_ >= last(kWarpSize - 1) * kUnits) {
+    while (next_ - before_ >= last(kWarpSize - 1) * kUnits<P, T>) {
       if (first_ + kWindow >= num_groups_) return false;
-      before_ += last(kWarpSize - 1) * kUnits;
+      before_ += last(kWarpSize - 1) * kUnits<P, T>;
       first_ += kWindow;
       load_window();
     }
-    find(next_ - before_, tile);
+    tile = find(next_ - before_);
     const bool last_joined = next_ % T::joined_tiles == T::joined_tiles - 1;
     next_ += last_joined ? (num_blocks() / T::cluster - 1) * T::joined_tiles + 1 : 1;
     return true;
   }
 
  private:
-  enum : uint32_t {
-    kWindow = kWarpSize * P::groups_per_lane,
-    kUnits = ceil_div<uint32_t>(P::output_columns, T::tile_columns* T::cluster),
-  };
+  enum : uint32_t { kWindow = kWarpSize * P::groups_per_lane };
   static_assert(T::joined_tiles == 1 ||
-                    (T::cluster == 1 && kUnits % T::joined_tiles == 0 && T::raster % T::joined_tiles == 0),
+                    (T::cluster == 1 && kUnits<P, T> % T::joined_tiles == 0 && T::raster % T::joined_tiles == 0),
                 "joined tiles are neighbours in the order of tiles");
 
   MOEGEN_DEVICE uint32_t last(uint32_t lane) const { return shuffle(lane_tiles_, lane); }
-
-  MOEGEN_DEVICE Group group(uint32_t index) const {
-    if (index >= num_groups_) return {0, 0};
-    const uint32_t row = args_.a_offsets[index];
-    return {row, args_.a_offsets[index + 1] - row};
-  }
 
   /// Sum of `value` over this lane and those below.
   static MOEGEN_DEVICE uint32_t scan(uint32_t value) {
@@ -926,7 +970,7 @@ class TileWalk {
     uint32_t tiles = 0;
 #pragma unroll 1  // all groups at once take registers that loaders of scales need
     for (uint32_t i = 0; i < P::groups_per_lane; ++i)
-      tiles += count_tiles<T>(group(first_ + lane_index() * P::groups_per_lane + i).rows);
+      tiles += count_tiles<T>(rows_of_group(args_, first_ + lane_index() * P::groups_per_lane + i).rows);
     lane_tiles_ = scan(tiles);
   }
 
@@ -935,7 +979,7 @@ class TileWalk {
     const uint32_t owner = popcount(ballot(lane_tiles_ <= tile));
     tiles_before = owner == 0 ? 0 : last(owner - 1);
     uint32_t index = first_ + owner * P::groups_per_lane;
-    const Group mine = group(index + min_of<uint32_t>(lane_index(), P::groups_per_lane - 1));
+    const Group mine = rows_of_group(args_, index + min_of<uint32_t>(lane_index(), P::groups_per_lane - 1));
     uint32_t inner = 0;
     if constexpr (P::groups_per_lane > 1) {
       const uint32_t ends = scan(lane_index() < P::groups_per_lane ? count_tiles<T>(mine.rows) : 0);
@@ -947,18 +991,14 @@ class TileWalk {
   }
 
   /// The tile at place `place` of the window.
-  MOEGEN_DEVICE void find(uint32_t place, Tile& tile) const {
-    Group rows;
+  MOEGEN_DEVICE Tile find(uint32_t place) const {
+    Group group;
     uint32_t tiles_before;
-    const uint32_t index = find_group(place / kUnits, rows, tiles_before);
-    const uint32_t tiles = count_tiles<T>(rows.rows), local = place - tiles_before * kUnits;
-    const uint32_t slab = local / (T::raster * tiles), inside = local % (T::raster * tiles);
-    const uint32_t width = min_of<uint32_t>(kUnits - slab * T::raster, T::raster);
-    const uint32_t step = rows_per_tile<T>(rows.rows), start = inside / width * step;
-    tile.row = rows.row + start;
-    tile.rows = min_of(rows.rows - start, step);
-    tile.unit = (slab * T::raster + inside % width) * T::cluster + rank_;
-    tile.expert = args_.expert_ids[index];
+    const uint32_t index = find_group(place / kUnits<P, T>, group, tiles_before);
+    const Cut rows = cut<T>(group.rows);
+    const SlabDivisor slabs(T::raster * rows.tiles);
+    const GroupPlace local = group_place<P, T>(place - tiles_before * kUnits<P, T>, slabs);
+    return tile_of<T>(args_, index, group, rows.step, local, rank_);
   }
 
   const Args& args_;
@@ -983,10 +1023,15 @@ class TileWalk {
 //   tiles'   [stages] Tile, valid in the stage with which a tile begins
 //   full, empty [stages] barriers
 //   notes    [multiplying warps] with tokens on M: the warp's Tile, until its sum is done
+//   queue    [kQueuePlaces] Deal, where tiles are dealt (deal.cuh): those that this block has not begun
+//   rows     [32] words of the warp that deals: rows of the groups that follow
+//   free_at  [kDealTimes] lists of kMostWorkers bytes, of the same warp
+//   dealt, taken [kQueuePlaces] barriers
 //
 // full[s]:  1 arrival of the loading thread with the bytes of its copies, 1 of each warp that brings scales, 1 of the
 //           copies of each thread that gathers tokens.
 // empty[s]: 1 arrival of each multiplying warp of every block of the cluster.
+// dealt[q]: 1 arrival of the warp that deals. taken[q]: 1 of each warp that loads.
 // Loaders wait for empty with the opposite parity, so that their first round through the ring waits for nothing.
 
 
@@ -996,6 +1041,9 @@ enum : uint32_t {
   kSliceBytes = 128,  // of K in a stage: the widest swizzle
   kWarpgroupThreads = 128,
   kWarpgroupRows = 64,  // of one wgmma
+  kQueuePlaces = 4,     // deals that wait for a warp that loads
+  kMostWorkers = 160,   // clusters that tiles are dealt to: sm_90a has up to 132 multiprocessors
+  kDealTimes = 8,       // for which the warp that deals keeps a list of clusters
 };
 
 /// A stage, and the parity of the round through all stages.
@@ -1006,6 +1054,20 @@ struct Ring {
     stage = stage + 1 == T::stages ? 0 : stage + 1;
     parity ^= stage == 0 ? 1 : 0;
   }
+};
+
+/// Tiles that a block is to multiply: `joined_tiles` units of columns, from `unit` on (of the cluster's, which blocks
+/// of one share), of a token tile of a group. No rows a tile: the end.
+struct alignas(16) Deal {
+  uint32_t group, tile, unit, step;  // step: rows of the group's tiles but the last
+};
+
+/// A place of the queue of deals, and the parity of the round through all of them.
+struct QueueRing {
+  uint32_t turn = 0;
+  MOEGEN_DEVICE uint32_t place() const { return turn % kQueuePlaces; }
+  MOEGEN_DEVICE uint32_t parity() const { return turn / kQueuePlaces % 2; }
+  MOEGEN_DEVICE void next() { ++turn; }
 };
 
 /// Stages of a tile without an expert, with nothing in them: all of them where tiles begin at stage 0.
@@ -1033,7 +1095,12 @@ struct Layout {
     full = infos + T::stages * sizeof(Tile),
     empty = full + T::stages * 8,
     notes = empty + T::stages * 8,
-    total = notes + (T::tokens_on_m ? T::warpgroups * kWarpgroupThreads / kWarpSize * sizeof(Tile) : 0),
+    queue = notes + (T::tokens_on_m ? T::warpgroups * kWarpgroupThreads / kWarpSize * sizeof(Tile) : 0),
+    group_rows = queue + (T::dealt ? kQueuePlaces * sizeof(Deal) : 0),
+    free_at = group_rows + (T::dealt ? kWarpSize * 4 : 0),
+    dealt = free_at + (T::dealt ? kDealTimes * kMostWorkers : 0),
+    taken = dealt + (T::dealt ? kQueuePlaces * 8 : 0),
+    total = taken + (T::dealt ? kQueuePlaces * 8 : 0),
   };
 };
 
@@ -1056,6 +1123,11 @@ struct Shared {
   MOEGEN_DEVICE Tile& note() const {
     return reinterpret_cast<Tile*>(base + L::notes)[warp_index() - kWarpgroupThreads / kWarpSize];
   }
+  MOEGEN_DEVICE Deal& deal(uint32_t place) const { return reinterpret_cast<Deal*>(base + L::queue)[place]; }
+  MOEGEN_DEVICE uint32_t* group_rows() const { return reinterpret_cast<uint32_t*>(base + L::group_rows); }
+  MOEGEN_DEVICE unsigned char* free_at() const { return base + L::free_at; }
+  MOEGEN_DEVICE uint64_t* dealt(uint32_t place) const { return reinterpret_cast<uint64_t*>(base + L::dealt) + place; }
+  MOEGEN_DEVICE uint64_t* taken(uint32_t place) const { return reinterpret_cast<uint64_t*>(base + L::taken) + place; }
   MOEGEN_DEVICE uint64_t* full(uint32_t stage) const { return reinterpret_cast<uint64_t*>(base + L::full) + stage; }
   MOEGEN_DEVICE uint64_t* empty(uint32_t stage) const { return reinterpret_cast<uint64_t*>(base + L::empty) + stage; }
 };
@@ -1067,6 +1139,12 @@ MOEGEN_DEVICE void init_barriers(const Shared<P, T>& shared) {
   for (uint32_t stage = 0; stage < T::stages; ++stage) {
     mbarrier_init(shared.full(stage), count_loaders<P, T>());
     mbarrier_init(shared.empty(stage), T::warpgroups * kWarpgroupThreads / kWarpSize * T::cluster);
+  }
+  if constexpr (T::dealt) {
+    for (uint32_t place = 0; place < kQueuePlaces; ++place) {
+      mbarrier_init(shared.dealt(place), 1);
+      mbarrier_init(shared.taken(place), 1 + T::scale_warps);
+    }
   }
   mbarrier_fence_init();
 }
@@ -1829,6 +1907,17 @@ MOEGEN_DEVICE Vector16 load_constant(const void* pointer) {
 #endif
 }
 
+/// 8 bytes that nothing writes while the kernel runs. `pointer` is 8-byte aligned.
+MOEGEN_DEVICE Vector8 load_constant8(const void* pointer) {
+#ifdef MOEGEN_TARGET_CPU
+  return *static_cast<const Vector8*>(pointer);
+#else
+  Vector8 v;
+  asm("ld.global.nc.v2.b32 {%0, %1}, [%2];" : "=r"(v.word[0]), "=r"(v.word[1]) : "l"(pointer));
+  return v;
+#endif
+}
+
 /// Stores 8 bytes. `pointer` is 8-byte aligned.
 MOEGEN_DEVICE void store(void* pointer, const Vector8& v) {
 #ifdef MOEGEN_TARGET_CPU
@@ -2347,8 +2436,186 @@ MOEGEN_DEVICE void acquire_registers() {
 
 }  // namespace moegen
 
+// ---- grouped_matmul/deal.cuh -----------------------------------------------------------------------------
+// grouped_matmul, scheduler of large tiles: each tile, in the order of tile.cuh, goes to the cluster that is free
+// first.
+//
+// Tiles of a group are equal but the last, whose rows are what is left. Taken in turn, that alone leaves some blocks 2
+// to 12 % more rows than others. A counter in global memory would balance them, but a launch has no memory of its own
+// for one, and must not share one with a launch beside it. So the blocks do not ask each other: one warp of each counts
+// through all tiles, by a model of what they cost, and knows which are its own. All count alike, whatever happens on
+// the chip, so each tile is dealt once; a wrong model costs time only.
+//
+// Tiles cost whole units of a warpgroup's rows, so many clusters are free at the same time. Shared memory has a list of
+// clusters for each of the times that follow; 32 of a list are served at once, and go to the lists of the times when
+// they are free again. That takes a quarter of the time of looking at all clusters for who is free.
+
+
+namespace moegen::grouped_matmul {
+
+/// Modelled cost of a tile of `rows` rows in a group of `tiles`: its warpgroups of 64, and what does not shrink with
+/// them. A tile that is its group's only one waits for its weights from HBM: 16 KiB of each slice, for which the tensor
+/// cores multiply about 128 rows.
+MOEGEN_DEVICE uint32_t cost_of(uint32_t rows, uint32_t tiles) {
+  const uint32_t warpgroups = ceil_div<uint32_t>(rows, kWarpgroupRows);
+  return 1 + (tiles == 1 ? max_of<uint32_t>(warpgroups, 2) : warpgroups);
+}
+
+/// The work of the warp that deals: counts through the deals of all clusters and puts those of this one into the queue
+/// for the warps that load; then one of no rows, the end. Those warps look up what else they must know of a tile: where
+/// three warpgroups multiply, a thread that loads has 32 registers.
+template <class P, class T>
+class Dealer {
+ public:
+  MOEGEN_DEVICE Dealer(const Args& args, const Shared<P, T>& shared) : args_(args), shared_(shared) {
+    static_assert(T::max_tokens <= (kDealTimes - 2) * kWarpgroupRows, "a cost is less than the times that have a list");
+  }
+
+  MOEGEN_DEVICE void run() {
+    const uint32_t workers = min_of<uint32_t>(num_blocks() / T::cluster, kMostWorkers);
+    for (uint32_t i = lane_index(); i < workers; i += kWarpSize) list(0)[i] = static_cast<unsigned char>(i);
+    length_ = lane_index() == 0 ? workers : 0;
+    for (uint32_t time = 0; deal(time);) time = (time + 1) % kDealTimes;
+    if (lane_index() == 0) push({0, 0, 0, 0});
+  }
+
+ private:
+  /// The clusters that are free at time `time`, modulo kDealTimes.
+  MOEGEN_DEVICE unsigned char* list(uint32_t time) const { return shared_.free_at() + time * kMostWorkers; }
+  /// Deals of the group.
+  MOEGEN_DEVICE uint32_t places() const { return tiles_ * (kUnits<P, T> / T::joined_tiles); }
+
+  /// Deals to all that are free at `time`. False when everything is dealt.
+  MOEGEN_DEVICE bool deal(uint32_t time) {
+    warp_sync();  // the list is complete
+    const uint32_t length = shuffle(length_, time);
+#pragma unroll 1
+    for (uint32_t first = 0; first < length; first += kWarpSize)
+      if (!deal_some(time, first, min_of<uint32_t>(length - first, kWarpSize))) return false;
+    if (lane_index() == time) length_ = 0;
+    return true;
+  }
+
+  /// The same for `count` of them from `first` on, a lane each.
+  MOEGEN_DEVICE bool deal_some(uint32_t time, uint32_t first, uint32_t count) {
+    const uint32_t worker = lane_index() < count ? list(time)[first + lane_index()] : kMostWorkers;
+#pragma unroll 1
+    for (uint32_t done = 0; done < count;) {
+      if (place_ == places() && !enter_next_group()) return false;
+      const uint32_t more = min_of(count - done, places() - place_), mine = lane_index() - done;
+      GroupPlace at = {0, 0};
+      if (mine < more) at = group_place<P, T>((place_ + mine) * T::joined_tiles, slabs_);
+      const bool own = mine < more && worker == block_index() / T::cluster;
+      if (own) push({next_group_ - 1, at.tile, at.unit, step_});
+      if (ballot(own) != 0) ring_.next();
+      const bool last = at.tile + 1 == tiles_;
+      append(time, step_, mine < more && !last, worker);
+      append(time, last_rows_, mine < more && last, worker);
+      place_ += more;
+      done += more;
+    }
+    return true;
+  }
+
+  /// Puts the workers of the lanes with `served`, who got tiles of `rows` rows, where they are free again.
+  MOEGEN_DEVICE void append(uint32_t time, uint32_t rows, bool served, uint32_t worker) {
+    const uint32_t lanes = ballot(served);
+    if (lanes == 0) return;
+    const uint32_t then = (time + cost_of(rows, tiles_)) % kDealTimes;
+    const uint32_t length = shuffle(length_, then);
+    if (served) list(then)[length + popcount(lanes & lanes_below())] = static_cast<unsigned char>(worker);
+    if (lane_index() == then) length_ += popcount(lanes);
+  }
+
+  /// One lane does it.
+  MOEGEN_DEVICE void push(const Deal& deal) const {
+    mbarrier_wait(shared_.taken(ring_.place()), ring_.parity() ^ 1);
+    shared_.deal(ring_.place()) = deal;
+    mbarrier_arrive(shared_.dealt(ring_.place()));
+  }
+
+  /// Asks for the rows of 32 groups at once.
+  MOEGEN_DEVICE void look_at_groups() const {
+    warp_sync();  // all lanes have read those before
+    shared_.group_rows()[lane_index()] = rows_of_group(args_, next_group_ + lane_index()).rows;
+    warp_sync();
+  }
+
+  /// Goes on to the next group with rows; false if there is none.
+  MOEGEN_DEVICE bool enter_next_group() {
+    while (next_group_ < static_cast<uint32_t>(args_.num_groups)) {
+      if (next_group_ % kWarpSize == 0) look_at_groups();
+      const uint32_t rows = shared_.group_rows()[next_group_ % kWarpSize];
+      ++next_group_;
+      if (rows == 0) continue;
+      enter_group(rows);
+      return true;
+    }
+    return false;
+  }
+
+  MOEGEN_DEVICE void enter_group(uint32_t rows) {
+    const Cut cut = grouped_matmul::cut<T>(rows);
+    tiles_ = cut.tiles;
+    step_ = cut.step;
+    last_rows_ = rows - (tiles_ - 1) * step_;
+    slabs_ = SlabDivisor(T::raster * tiles_);
+    place_ = 0;
+  }
+
+  const Args& args_;
+  const Shared<P, T>& shared_;
+  QueueRing ring_;
+  uint32_t length_ = 0;      // of the list of the time that is this lane's number
+  uint32_t next_group_ = 0;  // behind the one whose tiles are dealt
+  uint32_t tiles_ = 0;       // of tokens, of the group; of `step_` rows each, the last of `last_rows_`
+  uint32_t step_ = 0, last_rows_ = 0;
+  SlabDivisor slabs_{1};
+  uint32_t place_ = 0;  // deals of the group that are out
+};
+
+/// The tiles of this block, one after the other, for a warp that loads: dealt by another, or walked through by itself.
+template <class P, class T, bool = T::dealt>
+class TileSource {
+ public:
+  MOEGEN_DEVICE TileSource(const Args& args, const Shared<P, T>& shared, uint32_t rank)
+      : args_(args), shared_(shared), rank_(rank) {}
+
+  /// False at the end, after which it must not be asked again. All lanes of the warp call it together.
+  MOEGEN_DEVICE bool next(Tile& tile) {
+    const uint32_t joined = turn_ % T::joined_tiles;
+    const QueueRing ring = {turn_ / T::joined_tiles};
+    if (joined == 0) mbarrier_wait(shared_.dealt(ring.place()), ring.parity());
+    const Deal deal = shared_.deal(ring.place());
+    warp_sync();  // all lanes have read it
+    if (joined == T::joined_tiles - 1 && lane_index() == 0) mbarrier_arrive(shared_.taken(ring.place()));
+    ++turn_;
+    if (deal.step == 0) return false;
+    const Group group = rows_of_group(args_, deal.group);
+    tile = tile_of<T>(args_, deal.group, group, deal.step, {deal.tile, deal.unit + joined}, rank_);
+    return true;
+  }
+
+ private:
+  const Args& args_;
+  const Shared<P, T>& shared_;
+  const uint32_t rank_;  // of this block in its cluster
+  uint32_t turn_ = 0;
+};
+template <class P, class T>
+class TileSource<P, T, false> {
+ public:
+  MOEGEN_DEVICE TileSource(const Args& args, const Shared<P, T>&, uint32_t rank) : walk_(args, rank) {}
+  MOEGEN_DEVICE bool next(Tile& tile) { return walk_.next(tile); }
+
+ private:
+  TileWalk<P, T> walk_;
+};
+
+}  // namespace moegen::grouped_matmul
+
 // ---- grouped_matmul/load.cuh -----------------------------------------------------------------------------
-// grouped_matmul, producer: brings the weights and tokens of each tile into the stages by tensor copies. One warp walks
+// grouped_matmul, producer: brings the weights and tokens of each tile into the stages by tensor copies. One warp goes
 // through the tiles; its first lane issues.
 //
 // Tokens are read from one map over all rows of a: a tile that is not a multiple of 8 rows reads on into its
@@ -2441,10 +2708,10 @@ MOEGEN_DEVICE void load_tile(const TensorArgs& args, const Shared<P, T>& shared,
 /// The loading warp's work.
 template <class P, class T>
 MOEGEN_DEVICE void load_tiles(const TensorArgs& args, const Shared<P, T>& shared, uint32_t rank) {
-  TileWalk<P, T> walk(args.args, rank);
+  TileSource<P, T> tiles(args.args, shared, rank);
   Ring<T> ring;
   Tile tile;
-  while (walk.next(tile)) {
+  while (tiles.next(tile)) {
     if (lane_index() == 0) load_tile<P, T>(args, shared, ring, tile, rank);
     warp_sync();
   }
@@ -2456,15 +2723,17 @@ MOEGEN_DEVICE void load_tiles(const TensorArgs& args, const Shared<P, T>& shared
 // ---- grouped_matmul/kernel.cuh ---------------------------------------------------------------------------
 // grouped_matmul on Hopper: c[r, n] = epilogue(sum_k a[r, k] * b[e(g), n, k]), for groups g of rows that lie anywhere.
 //
-// Algorithm. Blocks are resident and take tiles in turn (tile.cuh). A tile is `weight_rows` rows of b by up to
-// `max_tokens` rows of a; K passes through a ring of stages of 128 bytes, filled by tensor copies (load.cuh) and
-// multiplied by warpgroups, 64 rows each (sum_*.cuh). The epilogue works on registers (finish*.cuh) and leaves through
-// shared memory (store.cuh), while the loaders already fill the stages for the next tile.
+// Algorithm. Blocks are resident and take tiles in turn (tile.cuh), or as they are dealt (deal.cuh). A tile is
+// `weight_rows` rows of b by up to `max_tokens` rows of a; K passes through a ring of stages of 128 bytes, filled by
+// tensor copies (load.cuh) and multiplied by warpgroups, 64 rows each (sum_*.cuh). The epilogue works on registers
+// (finish*.cuh) and leaves through shared memory (store.cuh), while the loaders already fill the stages for the next
+// tile.
 //
-// Roles: warpgroup 0 loads: its first warp walks through the tiles and issues the copies; with block128 the next
-// `scale_warps` bring scales; with gather_a the next `gather_warps` bring tokens (gather.cuh). Warpgroups 1 ..
-// `warpgroups` multiply and store. The loaders give registers back, the multipliers take them. Shared memory and
-// barriers: pipeline.cuh. A tile's place travels in the stage with which it begins.
+// Roles: warpgroup 0 loads: its first warp goes through the tiles and issues the copies; with block128 the next
+// `scale_warps` bring scales; with gather_a the next `gather_warps` bring tokens (gather.cuh); where tiles are dealt
+// the last warp counts (deal.cuh). Warpgroups 1 .. `warpgroups` multiply and store. The loaders give registers back,
+// the multipliers take them. Shared memory and barriers: pipeline.cuh. A tile's place travels in the stage with which
+// it begins.
 
 
 namespace moegen::grouped_matmul {
@@ -2564,6 +2833,10 @@ MOEGEN_DEVICE void multiply_tiles(const TensorArgs& args, const Shared<P, T>& sh
 template <class P, class T>
 MOEGEN_DEVICE void load(const TensorArgs& args, const Shared<P, T>& shared, uint32_t rank) {
   if (warp_index() == 0) load_tiles<P, T>(args, shared, rank);
+  if constexpr (T::dealt) {
+    static_assert(T::scale_warps <= 2 && !P::gather_a, "the last warp deals and does nothing else");
+    if (warp_index() == 3) Dealer<P, T>(args.args, shared).run();
+  }
   if constexpr (P::gather_a) {
     if (warp_index() >= 1 && warp_index() <= T::gather_warps) gather<P, T>(args.args, shared, warp_index() - 1);
   } else if constexpr (P::block_scales || P::mx_scales) {
@@ -2665,6 +2938,7 @@ struct Narrow {
   enum : bool { tokens_on_m = false };
   enum : bool { aligned = false };
   enum : bool { weights_once = true };
+  enum : bool { dealt = false };
   /// Columns of tokens that have a loop of their own, and the columns of a sum.
   static MOEGEN_DEVICE constexpr uint32_t width(uint32_t index) { return index == 0 ? 8 : index == 1 ? 16 : index == 2 ? 32 : 64; }
   static MOEGEN_DEVICE constexpr uint32_t product_columns(uint32_t index) { return index == 0 ? 8 : index == 1 ? 16 : index == 2 ? 32 : 64; }
@@ -2684,12 +2958,12 @@ struct Wide {
   enum : uint32_t { scale_warps = 0 };
   enum : uint32_t { staging_rows = 128 };
   enum : uint32_t { staging_bytes = 16384 };
-  enum : uint32_t { raster = 4 };
+  enum : uint32_t { raster = 8 };
   enum : uint32_t { even_tiles = 8 };
   enum : uint32_t { token_step = 8 };
   enum : uint32_t { box_heights = 224 };
   enum : uint32_t { num_widths = 8 };
-  enum : uint32_t { shared_bytes = 229504 };
+  enum : uint32_t { shared_bytes = 231040 };
   enum : uint32_t { threads = 384 };
   enum : uint32_t { joined_tiles = 1 };
   enum : uint32_t { loader_registers = 40 };
@@ -2702,6 +2976,7 @@ struct Wide {
   enum : bool { tokens_on_m = false };
   enum : bool { aligned = false };
   enum : bool { weights_once = false };
+  enum : bool { dealt = true };
   /// Columns of tokens that have a loop of their own, and the columns of a sum.
   static MOEGEN_DEVICE constexpr uint32_t width(uint32_t index) { return index == 0 ? 32 : index == 1 ? 64 : index == 2 ? 96 : index == 3 ? 128 : index == 4 ? 160 : index == 5 ? 192 : index == 6 ? 224 : 256; }
   static MOEGEN_DEVICE constexpr uint32_t product_columns(uint32_t index) { return index == 0 ? 32 : index == 1 ? 64 : index == 2 ? 96 : index == 3 ? 128 : index == 4 ? 160 : index == 5 ? 192 : index == 6 ? 224 : 256; }
