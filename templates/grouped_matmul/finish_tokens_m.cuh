@@ -83,6 +83,12 @@ struct TermsAhead {
   }
 };
 
+/// Terms of two neighbouring columns, for both tokens of a thread; with gate and up those of both.
+template <class P>
+struct PairTerms {
+  ColumnTerms<P> first[2], up[P::gated ? 2 : 1];
+};
+
 /// The epilogue's part of one thread: how a sum becomes values.
 template <class P, class T, class Custom, uint32_t N>
 struct FinishTokensM {
@@ -95,15 +101,29 @@ struct FinishTokensM {
   MOEGEN_DEVICE FinishTokensM(const Args& arguments, const Tile& where, uint32_t warpgroup, const Ahead& terms)
       : args(arguments), tile(where), token(first_token(warpgroup)), ahead(terms) {}
 
-  /// Values of token + 8 * half in columns 8 * j + 2 * (lane % 4) and the next of the tile.
+  /// Of columns 8 * j + 2 * (lane % 4) and the next of the tile. All lanes ask together.
+  MOEGEN_DEVICE PairTerms<P> terms(uint32_t j) const {
+    PairTerms<P> got;
+#pragma unroll
+    for (uint32_t k = 0; k < 2; ++k) {
+      got.first[k] = ahead.weights.get(P::gated ? 2 * j : j, k);
+      if constexpr (P::gated) got.up[k] = ahead.weights.get(2 * j + 1, k);
+    }
+    return got;
+  }
+
+  /// Values of token + 8 * half in these columns.
   MOEGEN_DEVICE void values(const float (&sum)[N / 2], uint32_t j, uint32_t half, float (&out)[2]) const {
+    values(sum, j, half, terms(j), out);
+  }
+  MOEGEN_DEVICE void values(const float (&sum)[N / 2], uint32_t j, uint32_t half, const PairTerms<P>& terms,
+                            float (&out)[2]) const {
     const uint32_t group = P::gated ? 2 * j : j;
 #pragma unroll
     for (uint32_t k = 0; k < 2; ++k) {
-      const float first = scaled(sum[4 * group + 2 * half + k], ahead.scale[half], ahead.weights.get(group, k));
+      const float first = scaled(sum[4 * group + 2 * half + k], ahead.scale[half], terms.first[k]);
       float up = 0.0f;
-      if constexpr (P::gated)
-        up = scaled(sum[4 * group + 4 + 2 * half + k], ahead.scale[half], ahead.weights.get(group + 1, k));
+      if constexpr (P::gated) up = scaled(sum[4 * group + 4 + 2 * half + k], ahead.scale[half], terms.up[k]);
       const uint32_t column = tile.unit * T::tile_columns + 8 * j + lane_index() % 4 * 2 + k;
       out[k] = finished<P, Custom>(args, tile, token + 8 * half, column, first, up);
     }

@@ -15,10 +15,14 @@ MOEGEN_DEVICE void stage_matrices(const FinishTokensM<P, T, Custom, N>& finish, 
                                   const float (&sum)[N / 2], uint32_t j, uint32_t column) {
   uint32_t registers[4];
 #pragma unroll
-  for (uint32_t m = 0; m < 4; ++m) {
-    float pair[2];
-    finish.values(sum, j + m / 2, m % 2, pair);
-    registers[m] = pack_pair(typename P::output_dtype{}, pair[0], pair[1]);
+  for (uint32_t i = 0; i < 2; ++i) {
+    const auto terms = finish.terms(j + i);
+#pragma unroll
+    for (uint32_t half = 0; half < 2; ++half) {
+      float pair[2];
+      finish.values(sum, j + i, half, terms, pair);
+      registers[2 * i + half] = pack_pair(typename P::output_dtype{}, pair[0], pair[1]);
+    }
   }
   const uint32_t m = lane_index() / 8;
   store_matrix(staging.at(warp_index() % 4 * 16 + m % 2 * 8 + lane_index() % 8, column + m / 2 * 8), registers);
@@ -28,10 +32,11 @@ MOEGEN_DEVICE void stage_matrices(const FinishTokensM<P, T, Custom, N>& finish, 
 template <class P, class T, class Custom, uint32_t N>
 MOEGEN_DEVICE void stage_floats(const FinishTokensM<P, T, Custom, N>& finish, const Staging<P, T>& staging,
                                 const float (&sum)[N / 2], uint32_t j, uint32_t column) {
+  const auto terms = finish.terms(j);
 #pragma unroll
   for (uint32_t half = 0; half < 2; ++half) {
     float pair[2];
-    finish.values(sum, j, half, pair);
+    finish.values(sum, j, half, terms, pair);
 #pragma unroll
     for (uint32_t k = 0; k < 2; ++k)
       *reinterpret_cast<float*>(
