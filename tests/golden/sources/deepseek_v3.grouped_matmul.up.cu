@@ -2414,10 +2414,11 @@ template <class P, class T>
 MOEGEN_DEVICE bool bring_tile(const Args& args, const Shared<P, T>& shared, Ring<T>& ring, TileSource<P, T>& tiles,
                               Tile& tile, ScaleBatch<P, T>& now, uint32_t warp) {
   using Batch = ScaleBatch<P, T>;
-  // A walk through more groups, or column scales, leaves too few registers, but for three warpgroups and one scale of
-  // weights; both together leave too few there, too.
+  // A walk through more groups, column scales, many tokens or biases of 32 bits leave too few registers, but for three
+  // warpgroups and one scale of weights; two of these leave too few there, too.
   constexpr uint32_t kHeavy = (!T::dealt && P::groups_per_lane > 1 ? 1 : 0) +
-                              (P::column_scales && Batch::kBlocks > 2 ? 1 : 0) + (Batch::kTokens > 2 ? 1 : 0);
+                              (P::column_scales && Batch::kBlocks > 2 ? 1 : 0) + (Batch::kTokens > 2 ? 1 : 0) +
+                              (P::bias && sizeof(typename P::bias_dtype) == 4 ? 1 : 0);
   constexpr bool kAhead = kHeavy == 0 || (kHeavy == 1 && T::warpgroups == 3 && kWeightScales<P, T> == 1);
   const uint32_t blocks = tile.expert < 0 ? 0 : P::depth_blocks;
   if (blocks == 0) bring_nothing(shared, ring, kEmptySlices<T>);
