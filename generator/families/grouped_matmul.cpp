@@ -122,8 +122,7 @@ void add_tiles(PlanBuilder& plan, const TilePlan& tiles, const MatmulProblem& pr
             "of tokens: a narrow tile does not pay for a wide one");
   plan.host(fmt::format("{}.tokens_on_m", tiles.name), tiles.tokens_on_m, "which operand is M of the product");
   plan.host(fmt::format("{}.aligned", tiles.name), tiles.aligned(problem), "the stages divide the slices of K");
-  plan.host(fmt::format("{}.dealt", tiles.name), tiles.dealt != 0,
-            "a warp counts which cluster is free first, or clusters take tiles in turn");
+  plan.host(fmt::format("{}.dealt", tiles.name), tiles.dealt != 0, std::string(dealt_because(tiles, problem)));
   plan.host(fmt::format("{}.weights_once", tiles.name), tiles.weights_once != 0, "weights are the first to leave L2");
 }
 
@@ -311,7 +310,7 @@ Launch launch(const LaunchConstants& values, const LaunchDevice& device, const v
   if (args.num_rows == 0 || args.num_groups == 0) return {0, 0, 1};
   const int chosen = choose_entry(values, args);
   const std::int64_t* entry = entry_constants(values, chosen);
-  const std::int64_t clusters = device.num_sms / entry[kCluster];
+  const std::int64_t clusters = std::max<std::int64_t>(1, device.num_sms / entry[kCluster]);
   const std::int64_t works = cluster_tiles(values, entry, args) / entry[kJoinedTiles];
   const std::int64_t grid = std::min(clusters, works) * entry[kCluster];
   return {chosen, static_cast<std::uint32_t>(grid), static_cast<std::uint32_t>(entry[kCluster])};

@@ -271,6 +271,15 @@ MOEGEN_DEVICE void bring_nothing(const Shared<P, T>& shared, Ring<T>& ring, uint
   }
 }
 
+/// Biases take a register each.
+template <class P>
+MOEGEN_DEVICE constexpr bool wide_bias() {
+  if constexpr (P::bias)
+    return sizeof(typename P::bias_dtype) == 4;
+  else
+    return false;
+}
+
 /// A tile's scales, of which `now` are the first; leaves the first ones of the tile that follows, found by `tiles`, in
 /// their place: they are on their way while this tile's last stages are still to be filled. Returns whether there is
 /// one, in `tile`.
@@ -282,7 +291,7 @@ MOEGEN_DEVICE bool bring_tile(const Args& args, const Shared<P, T>& shared, Ring
   // warpgroups and one scale of weights; two of these leave too few there, too.
   constexpr uint32_t kHeavy = (!T::dealt && P::groups_per_lane > 1 ? 1 : 0) +
                               (P::column_scales && Batch::kBlocks > 2 ? 1 : 0) + (Batch::kTokens > 2 ? 1 : 0) +
-                              (P::bias && sizeof(typename P::bias_dtype) == 4 ? 1 : 0);
+                              (wide_bias<P>() ? 1 : 0);
   constexpr bool kAhead = kHeavy == 0 || (kHeavy == 1 && T::warpgroups == 3 && kWeightScales<P, T> == 1);
   const uint32_t blocks = tile.expert < 0 ? 0 : P::depth_blocks;
   if (blocks == 0) bring_nothing(shared, ring, kEmptySlices<T>);

@@ -6,8 +6,8 @@
 // take the tiles of that order in turn, `joined_tiles` neighbours at a time (or as they are dealt, deal.cuh). Empty
 // groups have no tile.
 //
-// A warp walks together: each lane knows the last token tile of `groups_per_lane` neighbouring groups, so that a ballot
-// finds the lane, and a second one the group, however many groups there are.
+// Where tiles are taken in turn a warp walks together: each lane knows the last token tile of `groups_per_lane`
+// neighbouring groups, so that a ballot finds the lane, and a second one the group, however many groups there are.
 #pragma once
 
 #include "../core/thread.cuh"

@@ -234,6 +234,52 @@ TEST_CASE("up_epilogue is the matmul's where the activation is, else the activat
   CHECK(decision(planned("false"), "epilogue").reason == "experts.up_epilogue follows the activation, in its kernel");
 }
 
+TEST_CASE("large tiles are dealt where a warp is free for it, and the plan says why or why not") {
+  const std::string fp8 = R"(, "dtypes": {"weight": "float8_e4m3fn"}, "quantization": {"scheme": ")";
+  const auto reason = [](const std::string& more, std::string_view tiles, bool dealt) {
+    const Plan plan = make_plan(config_with(more), "grouped_matmul.up", find_arch("sm_90a"));
+    CHECK(plan.boolean(fmt::format("{}.dealt", tiles)) == dealt);
+    return decision(plan, fmt::format("{}.dealt", tiles)).reason;
+  };
+  CHECK(reason("", "wide", true) == "a warp counts, by the rows of all tiles, which cluster is free first");
+  CHECK(reason(fp8 + R"(block128"})", "tall", true) == reason("", "wide", true));
+  CHECK(reason("", "narrow", false) == "clusters take tiles in turn: each brings as many weights");
+  const std::string busy = "clusters take tiles in turn: all warps that load gather or bring scales of mxfp8";
+  CHECK(reason(R"(, "experts": {"gather_a": true})", "wide", false) == busy);
+  CHECK(reason(fp8 + R"(mxfp8"})", "wide", false) == busy);
+}
+
+TEST_CASE("tune.space that leaves no tiles, or names none, is refused by name") {
+  const auto refused = [](const std::string& scheme, const std::string& space, const std::string& experts = "") {
+    return refusal_of_up(scheme, experts, R"(, "tune": {"space": {)" + space + "}}");
+  };
+  CHECK(refused("block128", R"("tall_raster": [8, 4], "wide_dealt": [0])") == "");
+  CHECK(refused("block128", R"("tall_dealt": [2])") == "grouped_matmul: no legal tiles 'tall'; dealt 2; 0 or 1");
+  CHECK(refused("rowwise", R"("wide_raster": [0])") == "grouped_matmul: no legal tiles 'wide'; raster 0; at least 1");
+  CHECK(refused("mxfp8", R"("wide_dealt": [1])") ==
+        "grouped_matmul: no legal tiles 'wide'; dealt; all warps that load gather or bring scales of mxfp8");
+  CHECK(refused("rowwise", R"("wide_dealt": [1])", R"("gather_a": true)") ==
+        "grouped_matmul: no legal tiles 'wide'; dealt; all warps that load gather or bring scales of mxfp8");
+  CHECK(refused("block128", R"("tall_rastr": [4])")
+            .starts_with("/tune/space/tall_rastr: is no parameter of tiles; did you mean 'tall_raster'?; allowed "));
+  CHECK(
+      refused("block128", R"("narrow_dealt": [1])").starts_with("/tune/space/narrow_dealt: is no parameter of tiles"));
+}
+
+TEST_CASE("joined tiles that would leave a column over are refused") {
+  const Config config = Config::from_json(R"({"moegen": 1, "name": "n", "hidden": 256, "intermediate": 320, "top_k": 2,
+      "num_experts": 8, "router": {"scoring": "softmax"}, "dtypes": {"weight": "float8_e4m3fn"},
+      "quantization": {"scheme": "block128"}, "activation": {"kind": "relu2", "gated": false},
+      "tune": {"space": {"tall_weight_rows": [64]}}})");
+  try {
+    make_plan(config, "grouped_matmul.up", find_arch("sm_90a"));
+    FAIL("not refused");
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()).find("320 columns of c are no whole number of 2 joined tiles") !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE("rows are gathered beside tensor copies, but for mxfp8, whose plan says why not") {
   const auto planned = [](const char* gather, const char* more) {
     return make_plan(config_with(std::string(R"(, "experts": {"gather_a": )") + gather + "}" + more),

@@ -6,8 +6,11 @@
 #include <span>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <moegen/error.hpp>
+
+#include "did_you_mean.hpp"
 
 namespace moegen::grouped_matmul {
 namespace {
@@ -105,8 +108,9 @@ TilePlan completed(TilePlan tiles, const MatmulProblem& problem, const Arch& arc
     if (tiles.least_rows > 0) std::erase_if(tiles.widths, [](int width) { return width < 32; });
   }
   std::erase_if(tiles.widths, [&](int width) { return width % tiles.token_step() != 0; });
-  const int most_warps = tiles.max_tokens > 128 && tiles.dealt == 0 ? 3 : 2;
-  tiles.scale_warps = problem.mx_scales() ? 3 : problem.block_scales() ? most_warps : 0;
+  const int block_warps =
+      tiles.max_tokens > 128 && tiles.dealt == 0 ? 3 : 2;  // where tiles are dealt, a warp does that
+  tiles.scale_warps = problem.mx_scales() ? 3 : problem.block_scales() ? block_warps : 0;
   if (problem.mx_scales()) tiles.scale_registers = 72;  // of tokens and of weights: with 56 up to 40 bytes of spills
   if (problem.gather_a) tiles.gather_warps = tiles.scale_warps > 0 ? tiles.scale_warps : 3;
   fit_staging(tiles, problem, arch);
@@ -189,7 +193,8 @@ void fix(std::vector<Parameter>& parameters, std::string_view name, std::int64_t
 
 // A tile, or two that are joined, holds a group of 128 columns of c: as many rows of b, twice that with gate and up.
 // Tiles of 256 rows of b, which leave registers for two warpgroups only, are slower than joined ones at all sizes of
-// groups: 1802 us against 1728 (508 rows), 971 against 952 (508, K = 1536), 132 against 131 (64), about 544 both (249).
+// groups: 1802 us against 1728 (508 rows a group), 971 against 952 (508, K = 1536), 132 against 131 (64), about 544
+// both (249).
 std::vector<Kind> quantizing_kinds(const MatmulProblem& problem) {
   std::vector<Kind> kinds = {{"narrow", 0, false, narrow_parameters()}, {"tall", 41, true, tall_parameters(problem)}};
   fix(kinds[0].parameters, "warpgroups", problem.gated ? 4 : 2);  // 64 rows of b each
@@ -206,7 +211,7 @@ bool is_plain(const MatmulProblem& problem) {
 // column, and loops are unrolled. Beside DeepGEMM, rows a group on average in brackets, tokens on N and on M: 0.70 and
 // 0.98 (1055), 0.83 and 1.06 (259), 1.00 and 1.13 (130), 1.05 and 1.08 (64). Since tiles are dealt, those of two
 // warpgroups and 192 or 256 rows of b gain nothing anywhere: 1531 us against 1508, with gate and up 1726 against 1685
-// (508).
+// (508 rows a group).
 std::vector<Kind> block_kinds(const MatmulProblem& problem) {
   return {{"narrow", 0, false, narrow_parameters()}, {"tall", 41, true, tall_parameters(problem)}};
 }
@@ -261,13 +266,29 @@ TilePlan choose(Kind kind, const MatmulProblem& problem, const Arch& arch, const
       if (best) rejected.push_back({fmt::format("{}: {}", best->name, describe(*best)), "a slower model time"});
       best = tiles;
     } else {
-      rejected.push_back({label, "a slower model time"});
+      rejected.push_back({label, "no faster by the model"});
     }
   }
   if (!best)
     throw Error(ErrorCode::unsupported, fmt::format("grouped_matmul: no legal tiles '{}'; {}", kind.name,
                                                     rejected.empty() ? "" : rejected.back().reason));
   return *best;
+}
+
+// A name in tune.space that no kind of tiles has, whether this problem takes that kind or not.
+void refuse_unknown(const MatmulProblem& problem, const TileSpace& space) {
+  std::vector<std::string> names = {"wide_least_rows", "tall_least_rows"};
+  const auto add = [&](std::string_view kind, const std::vector<Parameter>& parameters) {
+    for (const Parameter& parameter : parameters) names.push_back(fmt::format("{}_{}", kind, parameter.name));
+  };
+  add("narrow", narrow_parameters());
+  add("wide", wide_parameters(problem));
+  add("tall", tall_parameters(problem));
+  for (const auto& [name, values] : space)
+    if (std::ranges::find(names, name) == names.end())
+      throw Error(ErrorCode::unsupported,
+                  fmt::format("/tune/space/{}: is no parameter of tiles{}; allowed {}", name,
+                              did_you_mean(name, {names.begin(), names.end()}), fmt::join(names, ", ")));
 }
 
 // 3 stages of 24 KiB (27 with scales of mxfp8) and the staging fit in the 99 KiB of sm_86, 89 and 120.
@@ -305,7 +326,6 @@ int TilePlan::pool_registers() const { return std::min(168, 65536 / threads() / 
 // Loaders of scales keep some on their way; those that gather keep the rows of a tile.
 int TilePlan::loader_registers() const {
   if (scale_warps > 0 || gather_warps > 0) return scale_registers;
-  if (dealt != 0 && warpgroups < 3) return 40;
   return warpgroups == 3 ? 32 : 40;
 }
 
@@ -374,6 +394,13 @@ std::string illegal_because(const TilePlan& tiles, const MatmulProblem& problem,
   if (const int joined = tiles.joined_tiles(problem); joined > 1 && (tiles.cluster > 1 || tiles.raster % joined != 0))
     return fmt::format("cluster {} and raster {}; {} tiles that are quantised together need 1 and a multiple of {}",
                        tiles.cluster, tiles.raster, joined, joined);
+  if (tiles.raster < 1) return fmt::format("raster {}; at least 1", tiles.raster);
+  if (tiles.dealt != 0 && tiles.dealt != 1) return fmt::format("dealt {}; 0 or 1", tiles.dealt);
+  if (tiles.dealt == 1 && !can_deal(problem)) return "dealt; all warps that load gather or bring scales of mxfp8";
+  if (const int joined = tiles.joined_tiles(problem), columns = joined * tiles.tile_columns(problem);
+      joined > 1 && (problem.output_columns + columns - 1) / columns * joined !=
+                        (problem.output_columns + tiles.tile_columns(problem) - 1) / tiles.tile_columns(problem))
+    return fmt::format("{} columns of c are no whole number of {} joined tiles", problem.output_columns, joined);
   if (problem.gather_a && tiles.cluster > 1)
     return fmt::format("cluster {}; gathered rows are copied by each block for itself", tiles.cluster);
   if (tiles.max_tokens % tiles.token_step() != 0)
@@ -396,17 +423,27 @@ double score(const TilePlan& tiles, const MatmulProblem& problem) {
   return (std::max(tensor + promotion, l2) * slices * shallow + epilogue) / (products * slices) * 1e6;
 }
 
+std::string_view dealt_because(const TilePlan& tiles, const MatmulProblem& problem) {
+  if (tiles.dealt != 0) return "a warp counts, by the rows of all tiles, which cluster is free first";
+  if (tiles.portable) return "clusters take tiles in turn: no warp is free to deal";
+  if (tiles.least_rows == 0) return "clusters take tiles in turn: each brings as many weights";
+  if (!can_deal(problem)) return "clusters take tiles in turn: all warps that load gather or bring scales of mxfp8";
+  return "clusters take tiles in turn: biases of 32 bits leave no registers to deal, or tune.space says so";
+}
+
 bool takes_tensor_copies(const MatmulProblem& problem, const Arch& arch) {
   return arch.name == "sm_90a" && !(problem.gather_a && problem.mx_scales());
 }
 
 std::string describe(const TilePlan& tiles) {
-  return fmt::format("{} weights x {} tokens, {} stages, cluster {}, staging {}", tiles.weight_rows, tiles.max_tokens,
-                     tiles.stages, tiles.cluster, tiles.staging_rows);
+  return fmt::format("{} weights x {} tokens, {} stages, cluster {}, staging {}, raster {}, {}", tiles.weight_rows,
+                     tiles.max_tokens, tiles.stages, tiles.cluster, tiles.staging_rows, tiles.raster,
+                     tiles.dealt != 0 ? "dealt" : "in turn");
 }
 
 std::vector<TilePlan> choose_tiles(const MatmulProblem& problem, const Arch& arch, const TileSpace& space,
                                    std::vector<Rejection>& rejected) {
+  refuse_unknown(problem, space);
   if (!takes_tensor_copies(problem, arch)) return {portable_tiles()};
   std::vector<TilePlan> tiles;
   for (Kind& kind : kinds_of(problem)) tiles.push_back(choose(std::move(kind), problem, arch, space, rejected));

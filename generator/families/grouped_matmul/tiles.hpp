@@ -16,7 +16,7 @@ namespace moegen::grouped_matmul {
 
 /// One way to tile, in the words of the device templates (struct T in pipeline.cuh and its users).
 struct TilePlan {
-  std::string_view name;    ///< "narrow": few rows a group; "wide": many
+  std::string_view name;    ///< "narrow": few rows a group; "wide": many; "tall": many, tokens on M; "portable"
   int max_tokens = 0;       ///< rows of a in a tile
   std::vector<int> widths;  ///< of tokens, that have a loop of their own; ascending, the last is max_tokens
   int warpgroups = 2;       ///< that multiply; 64 rows of M each
@@ -85,16 +85,19 @@ struct Rejection {
 /// scales are brought otherwise.
 bool takes_tensor_copies(const MatmulProblem& problem, const Arch& arch);
 
-/// On sm_90a the tiles for few and for many rows a group, in that order; elsewhere one for all. Of the candidates,
+/// On sm_90a the tiles for few rows a group and for more, in that order; elsewhere one for all. Of the candidates,
 /// those within `space`, the legal one with the best score; the others go to `rejected`. Throws: unsupported where
-/// `space` leaves none.
+/// `space` leaves none, or has a name that is no parameter of tiles.
 std::vector<TilePlan> choose_tiles(const MatmulProblem& problem, const Arch& arch, const TileSpace& space,
                                    std::vector<Rejection>& rejected);
 
 /// Modelled cycles of one multiprocessor for a million useful products at full tiles; less is better.
 double score(const TilePlan& tiles, const MatmulProblem& problem);
 
-/// "256 x 128, 4 stages, cluster 2"
+/// Why `tiles` are dealt, or are not.
+std::string_view dealt_because(const TilePlan& tiles, const MatmulProblem& problem);
+
+/// "128 weights x 192 tokens, 4 stages, cluster 1, staging 64, raster 4, dealt"
 std::string describe(const TilePlan& tiles);
 
 }  // namespace moegen::grouped_matmul

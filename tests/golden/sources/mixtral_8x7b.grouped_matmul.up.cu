@@ -1396,8 +1396,8 @@ struct TensorArgs {
 // take the tiles of that order in turn, `joined_tiles` neighbours at a time (or as they are dealt, deal.cuh). Empty
 // groups have no tile.
 //
-// A warp walks together: each lane knows the last token tile of `groups_per_lane` neighbouring groups, so that a ballot
-// finds the lane, and a second one the group, however many groups there are.
+// Where tiles are taken in turn a warp walks together: each lane knows the last token tile of `groups_per_lane`
+// neighbouring groups, so that a ballot finds the lane, and a second one the group, however many groups there are.
 
 
 namespace moegen::grouped_matmul {
@@ -2719,9 +2719,10 @@ MOEGEN_DEVICE void acquire_registers() {
 
 namespace moegen::grouped_matmul {
 
-/// Modelled cost of a tile of `rows` rows in a group of `tiles`: its warpgroups of 64, and what does not shrink with
-/// them. A tile that is its group's only one waits for its weights from HBM: 16 KiB of each slice, for which the tensor
-/// cores multiply about 128 rows.
+/// Modelled cost of a tile of `rows` rows in a group of `tiles`: one for every 64, and one that does not shrink with
+/// them. A tile that is its group's only one waits for its weights from HBM, 16 KiB a slice of a multiprocessor's 20 to
+/// 34 bytes a cycle: longer than the tensor cores take for 128 rows. Groups of expert -1, which cost next to nothing,
+/// are counted as others are.
 MOEGEN_DEVICE uint32_t cost_of(uint32_t rows, uint32_t tiles) {
   const uint32_t warpgroups = ceil_div<uint32_t>(rows, kWarpgroupRows);
   return 1 + (tiles == 1 ? max_of<uint32_t>(warpgroups, 2) : warpgroups);
@@ -2735,6 +2736,8 @@ class Dealer {
  public:
   MOEGEN_DEVICE Dealer(const Args& args, const Shared<P, T>& shared) : args_(args), shared_(shared) {
     static_assert(T::max_tokens <= (kDealTimes - 2) * kWarpgroupRows, "a cost is less than the times that have a list");
+    static_assert(kUnits<P, T> % T::joined_tiles == 0 && T::raster % T::joined_tiles == 0,
+                  "joined tiles are neighbours in the order of tiles");
   }
 
   MOEGEN_DEVICE void run() {
