@@ -247,6 +247,8 @@ TEST_CASE("large tiles are dealt where a warp is free for it, and the plan says 
   const std::string busy = "clusters take tiles in turn: all warps that load gather or bring scales of mxfp8";
   CHECK(reason(R"(, "experts": {"gather_a": true})", "wide", false) == busy);
   CHECK(reason(fp8 + R"(mxfp8"})", "wide", false) == busy);
+  CHECK(reason(fp8 + R"(rowwise"})", "wide", false) ==
+        "clusters take tiles in turn: promoted sums are 1 to 4 % faster so");
 }
 
 TEST_CASE("tune.space that leaves no tiles, or names none, is refused by name") {
