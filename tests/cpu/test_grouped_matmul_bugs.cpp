@@ -110,6 +110,14 @@ const std::vector<Edit>& pipeline_edits() {
        .wrong = "",
        .scheme = kBlocks,
        .finding = CpuFinding::race_shared},
+  };
+  return edits;
+}
+
+// ---- the pipeline of gathered rows ----
+
+const std::vector<Edit>& gathering_edits() {
+  static const std::vector<Edit> edits = {
       {.name = "gathered tokens are multiplied without a fence between proxies",
        .file = "grouped_matmul/multiply.cuh",
        .right = "  if constexpr (P::gather_a) fence_proxy_async();",
@@ -477,6 +485,7 @@ void check_edit(const Edit& edit) {
 
 TEST_CASE("every edit has its place in the templates") {
   for (const Edit& edit : pipeline_edits()) test::EditedTemplates{edit};
+  for (const Edit& edit : gathering_edits()) test::EditedTemplates{edit};
   for (const Edit& edit : number_edits()) test::EditedTemplates{edit};
   for (const Edit& edit : joined_edits()) test::EditedTemplates{edit};
   for (const Edit& edit : deal_edits()) test::EditedTemplates{edit};
@@ -519,6 +528,7 @@ TEST_CASE("every edit of dealt tiles is caught" * doctest::skip()) {
 
 TEST_CASE("every edit of the pipeline is caught" * doctest::skip()) {
   for (const Edit& edit : pipeline_edits()) check_edit(edit);
+  for (const Edit& edit : gathering_edits()) check_edit(edit);
 }
 
 TEST_CASE("every edit of joined tiles is caught" * doctest::skip()) {
