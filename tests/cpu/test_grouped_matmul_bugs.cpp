@@ -22,17 +22,23 @@ namespace {
 
 using namespace moegen;
 
+/// Which rows and kernel an edit is tried on.
+enum class Rows {
+  few,
+  many,        ///< in each group: the tiles that store whole boxes of rows
+  quantised,   ///< many, of the up projection with gate and up, whose rows are quantised
+  many_deals,  ///< of each block: its queue comes round again
+};
+
 /// `wrong` in place of `right` in a template, under one of the schemes of kMatmulSchemes.
 struct Edit {
   std::string_view name, file, right, wrong;
   std::size_t scheme = 0;
   /// What the checks must find; nothing: the result must be wrong.
   std::optional<CpuFinding> finding = {};
-  bool many_rows = false;  ///< in each group: the tiles that store whole boxes of rows
-  bool gather = false;     ///< rows of a
+  Rows rows = Rows::few;
+  bool gather = false;  ///< rows of a, of an up projection
   const char* arch = "sm_90a";
-  bool quantised = false;   ///< the up projection with gate and up, whose rows are quantised, of many rows
-  bool many_deals = false;  ///< of each block: its queue comes round again
 };
 
 constexpr std::size_t kBf16 = 0, kRowwise = 5, kBlocks = 9, kMx = 14;
@@ -83,27 +89,27 @@ const std::vector<Edit>& pipeline_edits() {
        .right = "  staging.sync();\n  if (T::store_rows > 0 && rows",
        .wrong = "  if (T::store_rows > 0 && rows",
        .finding = CpuFinding::race_shared,
-       .many_rows = true},
+       .rows = Rows::many},
       {.name = "boxes of a warp leave before all of their rows are staged",
        .file = "grouped_matmul/store.cuh",
        .right = "  if (box) fence_proxy_async();\n  warp_sync();\n",
        .wrong = "  if (box) fence_proxy_async();\n",
        .scheme = kBlocks,
        .finding = CpuFinding::race_shared,
-       .many_rows = true},
+       .rows = Rows::many},
       {.name = "the staging is written while a box is still read",
        .file = "grouped_matmul/store.cuh",
        .right = "    if (issuer) bulk_wait_read<Pending>();\n",
        .wrong = "",
        .finding = CpuFinding::race_shared,
-       .many_rows = true},
+       .rows = Rows::many},
       {.name = "a panel is written while its box is still read",
        .file = "grouped_matmul/store.cuh",
        .right = "Panel == 0 ? 0 : T::staging_panels - 1>",
        .wrong = "Panel == 0 ? 1 : T::staging_panels>",
        .scheme = kBlocks,
        .finding = CpuFinding::race_shared,
-       .many_rows = true},
+       .rows = Rows::many},
       {.name = "factors are written where they are still read",
        .file = "grouped_matmul/sum_block128.cuh",
        .right = "warp_sync();  // all lanes have read their factors",
@@ -192,13 +198,13 @@ const std::vector<Edit>& number_edits() {
        .file = "grouped_matmul/store_tokens_n.cuh",
        .right = "rows == T::store_rows",
        .wrong = "rows > 0",
-       .many_rows = true},
+       .rows = Rows::many},
       {.name = "a warp's box for fewer rows than it has",
        .file = "grouped_matmul/store.cuh",
        .right = "rows == kWarpRows;",
        .wrong = "rows > 0;",
        .scheme = kBlocks,
-       .many_rows = true},
+       .rows = Rows::many},
       {.name = "gathered pieces lie in no swizzle",
        .file = "grouped_matmul/gather.cuh",
        .right = "(lane_index() % kPieces ^ row % 8)",
@@ -279,52 +285,52 @@ const std::vector<Edit>& deal_edits() {
        .right = "    mbarrier_wait(shared_.taken(ring_.place()), ring_.parity() ^ 1);\n",
        .wrong = "",
        .finding = CpuFinding::race_shared,
-       .many_deals = true},
+       .rows = Rows::many_deals},
       {.name = "a deal is read before it is there",
        .file = "grouped_matmul/deal.cuh",
        .right = "    if (joined == 0) mbarrier_wait(shared_.dealt(ring.place()), ring.parity());\n",
        .wrong = "",
        .finding = CpuFinding::unwritten_shared,
-       .many_deals = true},
+       .rows = Rows::many_deals},
       {.name = "warps that bring scales are not waited for",
        .file = "grouped_matmul/pipeline.cuh",
        .right = "mbarrier_init(shared.taken(place), 1 + T::scale_warps);",
        .wrong = "mbarrier_init(shared.taken(place), 1);",
        .scheme = kBlocks,
        .finding = CpuFinding::race_shared,
-       .many_deals = true},
+       .rows = Rows::many_deals},
       {.name = "a list is read before it is complete",
        .file = "grouped_matmul/deal.cuh",
        .right = "    warp_sync();  // the list is complete\n",
        .wrong = "",
        .finding = CpuFinding::race_shared,
-       .many_deals = true},
+       .rows = Rows::many_deals},
       {.name = "rows of groups are read before they are there",
        .file = "grouped_matmul/deal.cuh",
        .right = "next_group_ + lane_index()).rows;\n    warp_sync();\n",
        .wrong = "next_group_ + lane_index()).rows;\n",
        .finding = CpuFinding::race_shared,
-       .many_deals = true},
+       .rows = Rows::many_deals},
       {.name = "clusters of a list that is served again take the first tiles again",
        .file = "grouped_matmul/deal.cuh",
        .right = "if (lane_index() == time) length_ = 0;",
        .wrong = "if (lane_index() == time) length_ = length_ > 3 ? 1 : 0;",
-       .many_deals = true},
+       .rows = Rows::many_deals},
       {.name = "a slab's quotient that is 1 too small stays so",
        .file = "grouped_matmul/tile.cuh",
        .right = "if (value >= places) ++quotient, value -= places;",
        .wrong = "",
-       .many_deals = true},
+       .rows = Rows::many_deals},
       {.name = "the last slab is as wide as the others",
        .file = "grouped_matmul/tile.cuh",
        .right = "slab == kUnits<P, T> / T::raster)",
        .wrong = "slab == kUnits<P, T>)",
-       .many_deals = true},
+       .rows = Rows::many_deals},
       {.name = "the group behind the one whose tiles are dealt",
        .file = "grouped_matmul/deal.cuh",
        .right = "push({next_group_ - 1, at.tile",
        .wrong = "push({next_group_ - (next_group_ > 1 ? 2 : 1), at.tile",
-       .many_deals = true},
+       .rows = Rows::many_deals},
   };
   return edits;
 }
@@ -339,39 +345,39 @@ const std::vector<Edit>& joined_edits() {
        .wrong = "",
        .scheme = kBlocks,
        .finding = CpuFinding::race_shared,
-       .quantised = true},
+       .rows = Rows::quantised},
       {.name = "codes are staged where another lane's values are",
        .file = "grouped_matmul/quantize_tokens_m.cuh",
        .right = "    warp_sync();  // codes lie where another lane's values were\n",
        .wrong = "",
        .scheme = kBlocks,
        .finding = CpuFinding::race_shared,
-       .quantised = true},
+       .rows = Rows::quantised},
       {.name = "values are parked where a box is still read",
        .file = "grouped_matmul/quantize_tokens_m.cuh",
        .right = "  wait_for_boxes<T, 0>(lane_index() == 0);\n",
        .wrong = "",
        .scheme = kBlocks,
        .finding = CpuFinding::race_shared,
-       .quantised = true},
+       .rows = Rows::quantised},
       {.name = "a token's values with those of another",
        .file = "grouped_matmul/quantize_tokens_m.cuh",
        .right = "parking.get(half, value);",
        .wrong = "parking.get(half ^ 1, value);",
        .scheme = kBlocks,
-       .quantised = true},
+       .rows = Rows::quantised},
       {.name = "half a group and the half of another",
        .file = "grouped_matmul/deal.cuh",
        .right = "deal.unit + joined",
        .wrong = "deal.unit + 1 - joined",
        .scheme = kBlocks,
-       .quantised = true},
+       .rows = Rows::quantised},
       {.name = "the scale of another group",
        .file = "grouped_matmul/quantize_tokens_m.cuh",
        .right = "group = finish.tile.unit / T::joined_tiles;",
        .wrong = "group = finish.tile.unit / T::joined_tiles ^ 1;",
        .scheme = kBlocks,
-       .quantised = true},
+       .rows = Rows::quantised},
   };
   return edits;
 }
@@ -410,9 +416,6 @@ test::MatmulTest gathered_case(std::size_t scheme) {
   matmul_case.seed = 31;
   return {std::move(config), "grouped_matmul.up", std::move(matmul_case)};
 }
-
-/// Which rows and kernel an edit is tried on.
-enum class Rows { few, many, quantised, many_deals };
 
 test::MatmulShape shape_of(Rows rows) {
   if (rows == Rows::few) return {"seeded", 9, 272, 1104, {33, 0, 3, 1, 40, 8}, {8, 3, -1, 5, 0, 1}};
@@ -464,11 +467,7 @@ std::string describe(const Outcome& outcome) {
 
 void check_edit(const Edit& edit) {
   const test::EditedTemplates edited(edit);
-  const Rows rows = edit.quantised    ? Rows::quantised
-                    : edit.many_deals ? Rows::many_deals
-                    : edit.many_rows  ? Rows::many
-                                      : Rows::few;
-  const test::MatmulTest t = edit.gather ? gathered_case(edit.scheme) : case_of(edit.scheme, rows);
+  const test::MatmulTest t = edit.gather ? gathered_case(edit.scheme) : case_of(edit.scheme, edit.rows);
   Engine engine = make_engine(edited.path(), edit.arch);
   const Kernel kernel = engine.get(t.config, t.kernel);
   verify::GroupedMatmulProblem problem(Target::cpu, verify::matmul_spec(kernel, t.config), t.matmul_case);

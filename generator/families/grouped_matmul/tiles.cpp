@@ -397,9 +397,9 @@ std::string illegal_because(const TilePlan& tiles, const MatmulProblem& problem,
   if (tiles.raster < 1) return fmt::format("raster {}; at least 1", tiles.raster);
   if (tiles.dealt != 0 && tiles.dealt != 1) return fmt::format("dealt {}; 0 or 1", tiles.dealt);
   if (tiles.dealt == 1 && !can_deal(problem)) return "dealt; all warps that load gather or bring scales of mxfp8";
-  if (const int joined = tiles.joined_tiles(problem), columns = joined * tiles.tile_columns(problem);
-      joined > 1 && (problem.output_columns + columns - 1) / columns * joined !=
-                        (problem.output_columns + tiles.tile_columns(problem) - 1) / tiles.tile_columns(problem))
+  const std::int64_t tile_columns = tiles.tile_columns(problem);
+  if (const int joined = tiles.joined_tiles(problem);
+      (problem.output_columns + tile_columns - 1) / tile_columns % joined != 0)
     return fmt::format("{} columns of c are no whole number of {} joined tiles", problem.output_columns, joined);
   if (problem.gather_a && tiles.cluster > 1)
     return fmt::format("cluster {}; gathered rows are copied by each block for itself", tiles.cluster);
