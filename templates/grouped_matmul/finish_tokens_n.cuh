@@ -27,7 +27,7 @@ struct TokenScales {
   }
 };
 
-/// The epilogue's part of one thread: what it loads ahead of the sum, and how a sum becomes values.
+/// The epilogue's part of one thread: what it loads ahead of the sum, for N tokens, and how a sum becomes values.
 template <class P, class T, class Custom, uint32_t N>
 struct FinishTokensN {
   const Args& args;
@@ -46,8 +46,10 @@ struct FinishTokensN {
     tokens.load(args, tile);
   }
 
-  /// Values of tokens 8 * j + 2 * (lane % 4) and the next, of column + 8 * half.
-  MOEGEN_DEVICE void values(const float (&sum)[N / 2], uint32_t j, uint32_t half, float (&out)[2]) const {
+  /// Values of tokens 8 * j + 2 * (lane % 4) and the next, of column + 8 * half. A sum may have fewer tokens than N.
+  template <uint32_t Count>
+  MOEGEN_DEVICE void values(const float (&sum)[Count], uint32_t j, uint32_t half, float (&out)[2]) const {
+    static_assert(Count <= N / 2);
 #pragma unroll
     for (uint32_t k = 0; k < 2; ++k) {
       const float scale = tokens.get(j, k);

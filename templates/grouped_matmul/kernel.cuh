@@ -41,15 +41,12 @@ MOEGEN_DEVICE void pass_stages(const Shared<P, T>& shared, Ring<T>& ring, uint32
   }
 }
 
-/// The sum of one tile, 0 without an expert.
+/// The sum of one tile, 0 without an expert, whose stages have passed.
 template <class P, class T, uint32_t N>
 MOEGEN_DEVICE void sum_any(const Shared<P, T>& shared, Ring<T>& ring, int32_t expert, uint32_t warpgroup,
                            float (&sum)[N / 2]) {
   clear(sum);
-  if (expert >= 0)
-    sum_tile<P, T, N>(shared, ring, warpgroup, sum);
-  else
-    pass_stages(shared, ring, kEmptySlices<T>);
+  if (expert >= 0) sum_tile<P, T, N>(shared, ring, warpgroup, sum);
 }
 
 /// Multiplies and stores the 64 tokens of a tile that this warpgroup has, if any. What the epilogue must know of the
@@ -60,6 +57,7 @@ MOEGEN_DEVICE void multiply_tokens_m(const TensorArgs& args, const Shared<P, T>&
   using Finish = typename T::template Finish<P, T, Custom, N>;
   if (warpgroup * kWarpgroupRows >= tile.rows)
     return pass_stages(shared, ring, tile.expert < 0 ? kEmptySlices<T> : P::depth_blocks);
+  if (tile.expert < 0) pass_stages(shared, ring, kEmptySlices<T>);
   if (lane_index() == 0) shared.note() = tile;
   const typename Finish::Ahead ahead(args.args, tile, warpgroup);
   float sum[N / 2];
@@ -68,37 +66,40 @@ MOEGEN_DEVICE void multiply_tokens_m(const TensorArgs& args, const Shared<P, T>&
   store_tile(Finish(args.args, shared.note(), warpgroup, ahead), args, shared, warpgroup, sum);
 }
 
-/// Multiplies and stores a tile, N tokens wide.
-template <class P, class T, class Custom, uint32_t N>
-MOEGEN_DEVICE void multiply_tokens_n(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring,
-                                     const Tile& tile, uint32_t warpgroup) {
-  const typename T::template Finish<P, T, Custom, N> finish(args.args, tile, warpgroup);
-  float sum[N / 2];
-  sum_any<P, T, N>(shared, ring, tile.expert, warpgroup, sum);
-  store_tile(finish, args, shared, warpgroup, sum);
+/// Multiplies a tile and stages its last rows, with the least width that holds it.
+template <class P, class T, uint32_t Index = 0, class Finish>
+MOEGEN_DEVICE void multiply_width(const Finish& finish, const TensorArgs& args, const Shared<P, T>& shared,
+                                  Ring<T>& ring, uint32_t warpgroup) {
+  if constexpr (Index + 1 < T::num_widths) {
+    if (finish.tile.rows > T::width(Index))
+      return multiply_width<P, T, Index + 1>(finish, args, shared, ring, warpgroup);
+  }
+  constexpr uint32_t kWidth = T::width(Index);
+  float sum[kWidth / 2];
+  sum_any<P, T, kWidth>(shared, ring, finish.tile.expert, warpgroup, sum);
+  stage_tile(finish, args, shared, warpgroup, sum);
+  keep_apart<kWidth>();
 }
 
-/// Multiplies and stores one tile, N tokens (or weights) wide.
-template <class P, class T, class Custom, uint32_t N>
+/// Multiplies and stores a tile with tokens on N. What does not depend on the width is outside its code, which is there
+/// once for each: it decides how long the kernel compiles.
+template <class P, class T, class Custom>
+MOEGEN_DEVICE void multiply_tokens_n(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring,
+                                     const Tile& tile, uint32_t warpgroup) {
+  const typename T::template Finish<P, T, Custom, T::max_tokens> finish(args.args, tile, warpgroup);
+  if (tile.expert < 0) pass_stages(shared, ring, kEmptySlices<T>);
+  multiply_width(finish, args, shared, ring, warpgroup);
+  send_last_rows(finish, args, shared, warpgroup);
+}
+
+template <class P, class T, class Custom>
 MOEGEN_DEVICE void multiply_tile(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
                                  uint32_t warpgroup) {
   if constexpr (T::tokens_on_m)
-    multiply_tokens_m<P, T, Custom, N>(args, shared, ring, tile, warpgroup);
+    multiply_tokens_m<P, T, Custom, T::product_columns(0)>(args, shared, ring, tile, warpgroup);
   else
-    multiply_tokens_n<P, T, Custom, N>(args, shared, ring, tile, warpgroup);
+    multiply_tokens_n<P, T, Custom>(args, shared, ring, tile, warpgroup);
   warp_sync();
-  keep_apart<N>();
-}
-
-/// The same with the least width that holds the tile.
-template <class P, class T, class Custom, uint32_t Index = 0>
-MOEGEN_DEVICE void multiply_width(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
-                                  uint32_t warpgroup) {
-  if constexpr (!T::tokens_on_m && Index + 1 < T::num_widths) {
-    if (tile.rows > T::width(Index))
-      return multiply_width<P, T, Custom, Index + 1>(args, shared, ring, tile, warpgroup);
-  }
-  multiply_tile<P, T, Custom, T::product_columns(Index)>(args, shared, ring, tile, warpgroup);
 }
 
 /// A multiplying warpgroup's work.
@@ -109,7 +110,7 @@ MOEGEN_DEVICE void multiply_tiles(const TensorArgs& args, const Shared<P, T>& sh
     mbarrier_wait(shared.full(ring.stage), ring.parity);
     const Tile tile = shared.tile(ring.stage);
     if (tile.rows == 0) break;
-    multiply_width<P, T, Custom>(args, shared, ring, tile, warpgroup);
+    multiply_tile<P, T, Custom>(args, shared, ring, tile, warpgroup);
   }
   wait_for_boxes<T, 0>(lane_index() == 0);  // they read this block's memory
 }

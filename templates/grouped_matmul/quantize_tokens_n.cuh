@@ -19,12 +19,12 @@ struct FloatStaging {
 };
 
 /// Stages tokens [first, first + staging_rows) of the tile.
-template <class P, class T, class Custom, uint32_t N>
-MOEGEN_DEVICE void stage_floats(const FinishTokensN<P, T, Custom, N>& finish, const FloatStaging<T>& staging,
-                                const float (&sum)[N / 2], uint32_t first) {
+template <class P, class T, class Finish, uint32_t Floats>
+MOEGEN_DEVICE void stage_floats(const Finish& finish, const FloatStaging<T>& staging, const float (&sum)[Floats],
+                                uint32_t first) {
   const uint32_t mine = finish.column - finish.tile.unit * T::tile_columns;
 #pragma unroll
-  for (uint32_t j = 0; j < N / 8; ++j) {
+  for (uint32_t j = 0; j < Floats / 4; ++j) {
     if (8 * j < first || 8 * j >= first + T::staging_rows) continue;
 #pragma unroll
     for (uint32_t half = 0; half < (P::gated ? 1 : 2); ++half) {
@@ -36,22 +36,36 @@ MOEGEN_DEVICE void stage_floats(const FinishTokensN<P, T, Custom, N>& finish, co
   }
 }
 
-/// Brings a finished tile on its way, with all multiplying warpgroups together.
-template <class P, class T, class Custom, uint32_t N>
-MOEGEN_DEVICE void store_tile(const FinishTokensN<P, T, Custom, N>& finish, const TensorArgs&,
-                              const Shared<P, T>& shared, uint32_t, const float (&sum)[N / 2]) {
+/// Brings staged tokens [first, first + rows) of the tile on their way, with all multiplying warpgroups together.
+template <class P, class T>
+MOEGEN_DEVICE void send_floats(const Args& args, const FloatStaging<T>& staging, const Tile& tile, uint32_t first,
+                               uint32_t rows) {
+  staging.sync();
+  send_quantised<P, T, FloatStaging<T>::kThreads / kWarpSize>(args, tile, staging.base, tile.row + first, rows,
+                                                              warp_index() - kWarpgroupThreads / kWarpSize);
+  staging.sync();
+}
+
+/// Brings a finished tile on its way but for its last rows, which are left in the staging.
+template <class P, class T, class Custom, uint32_t N, uint32_t Floats>
+MOEGEN_DEVICE void stage_tile(const FinishTokensN<P, T, Custom, N>& finish, const TensorArgs&,
+                              const Shared<P, T>& shared, uint32_t, const float (&sum)[Floats]) {
   const FloatStaging<T> staging = {reinterpret_cast<float*>(shared.staging(0))};
-  const Tile& tile = finish.tile;
 #pragma unroll
-  for (uint32_t first = 0; first < N; first += T::staging_rows) {
-    if (first >= tile.rows) break;
-    stage_floats(finish, staging, sum, first);
-    staging.sync();
-    send_quantised<P, T, FloatStaging<T>::kThreads / kWarpSize>(finish.args, tile, staging.base, tile.row + first,
-                                                                min_of<uint32_t>(tile.rows - first, T::staging_rows),
-                                                                warp_index() - kWarpgroupThreads / kWarpSize);
-    staging.sync();
+  for (uint32_t first = 0; first < 2 * Floats; first += T::staging_rows) {
+    stage_floats<P>(finish, staging, sum, first);
+    if (finish.tile.rows <= first + T::staging_rows) break;
+    send_floats<P>(finish.args, staging, finish.tile, first, T::staging_rows);
   }
+}
+
+/// Brings what stage_tile left on its way.
+template <class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void send_last_rows(const FinishTokensN<P, T, Custom, N>& finish, const TensorArgs&,
+                                  const Shared<P, T>& shared, uint32_t) {
+  const FloatStaging<T> staging = {reinterpret_cast<float*>(shared.staging(0))};
+  const uint32_t first = (finish.tile.rows - 1) / T::staging_rows * T::staging_rows;
+  send_floats<P>(finish.args, staging, finish.tile, first, finish.tile.rows - first);
 }
 
 }  // namespace moegen::grouped_matmul

@@ -48,6 +48,8 @@ struct Staging {
     if constexpr (T::store_rows == 0) return base + row * kStride + byte;
     return panel(byte / kSliceBytes, row) + ((byte % kSliceBytes) ^ (row % 8 * 16));
   }
+  /// This warpgroup's first column, of the tile's.
+  MOEGEN_DEVICE uint32_t first_column() const { return warpgroup * T::warpgroup_columns; }
   /// All threads of the warpgroup have written, or read, what they had to.
   MOEGEN_DEVICE void sync() const { named_sync(1 + warpgroup, kWarpgroupThreads); }
 

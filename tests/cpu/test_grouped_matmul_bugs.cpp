@@ -25,6 +25,7 @@ using namespace moegen;
 /// Which rows and kernel an edit is tried on.
 enum class Rows {
   few,
+  expressed,   ///< few, with an expression that reads inputs of each row and column
   many,        ///< in each group: the tiles that store whole boxes of rows
   quantised,   ///< many, of the up projection with gate and up, whose rows are quantised
   many_deals,  ///< of each block: its queue comes round again
@@ -199,6 +200,27 @@ const std::vector<Edit>& number_edits() {
        .right = "rows == T::store_rows",
        .wrong = "rows > 0",
        .rows = Rows::many},
+      {.name = "the last part of a tile of whole boxes does not leave",
+       .file = "grouped_matmul/store_tokens_n.cuh",
+       .right = "const uint32_t row = (tile.rows - 1) / kPartRows<T> * kPartRows<T>;",
+       .wrong = "const uint32_t row = tile.rows / kPartRows<T> * kPartRows<T>;",
+       .rows = Rows::many_deals},
+      {.name = "parts before the last do not leave",
+       .file = "grouped_matmul/store_tokens_n.cuh",
+       .right = "    send_part(args, staging, finish.tile, Row, kRows);\n",
+       .wrong = "",
+       .rows = Rows::many},
+      {.name = "an expression reads rows past the last",
+       .file = "grouped_matmul/finish.cuh",
+       .right = "min_of(token, tile.rows - 1)",
+       .wrong = "token",
+       .finding = CpuFinding::out_of_bounds,
+       .rows = Rows::expressed},
+      {.name = "an expression reads the row before",
+       .file = "grouped_matmul/finish.cuh",
+       .right = "min_of(token, tile.rows - 1)",
+       .wrong = "min_of(token, tile.rows > 1 ? tile.rows - 2 : 0)",
+       .rows = Rows::expressed},
       {.name = "a warp's box for fewer rows than it has",
        .file = "grouped_matmul/store.cuh",
        .right = "rows == kWarpRows;",
@@ -418,7 +440,8 @@ test::MatmulTest gathered_case(std::size_t scheme) {
 }
 
 test::MatmulShape shape_of(Rows rows) {
-  if (rows == Rows::few) return {"seeded", 9, 272, 1104, {33, 0, 3, 1, 40, 8}, {8, 3, -1, 5, 0, 1}};
+  if (rows == Rows::few || rows == Rows::expressed)
+    return {"seeded", 9, 272, 1104, {33, 0, 3, 1, 40, 8}, {8, 3, -1, 5, 0, 1}};
   if (rows == Rows::many_deals)
     return {"seeded", 9, 1200, 80, {300, 0, 45, 64, 130, 257, 0, 70}, {8, 3, -1, 5, 0, 1, 1, 2}};
   return {"seeded", 9, 528, 272, {233, 197}, {8, 5}};
@@ -426,6 +449,9 @@ test::MatmulShape shape_of(Rows rows) {
 
 test::MatmulTest case_of(std::size_t scheme, Rows rows) {
   test::MatmulTest t = test::shape_test(shape_of(rows), test::kMatmulSchemes[scheme], "bfloat16");
+  if (rows == Rows::expressed)
+    t.config =
+        test::matmul_config({.up = false, .scheme = scheme, .hidden = 272, .intermediate = 1104, .expression = 2});
   if (rows != Rows::quantised) return t;
   t.config = test::matmul_config({.scheme = scheme,
                                   .hidden = 528,
@@ -493,9 +519,9 @@ TEST_CASE("every edit has its place in the templates") {
 
 TEST_CASE("without an edit nothing is found" * doctest::skip()) {
   constexpr std::pair<std::size_t, Rows> kCases[] = {
-      {kBf16, Rows::few},           {kRowwise, Rows::few},      {kBlocks, Rows::few},       {kMx, Rows::few},
-      {kBf16, Rows::many},          {kBlocks, Rows::many},      {kBlocks, Rows::quantised}, {kBf16, Rows::many_deals},
-      {kRowwise, Rows::many_deals}, {kBlocks, Rows::many_deals}};
+      {kBf16, Rows::few},           {kRowwise, Rows::few},       {kBlocks, Rows::few},       {kMx, Rows::few},
+      {kBf16, Rows::many},          {kBlocks, Rows::many},       {kBlocks, Rows::quantised}, {kBf16, Rows::many_deals},
+      {kRowwise, Rows::many_deals}, {kBlocks, Rows::many_deals}, {kBf16, Rows::expressed}};
   for (const auto& [scheme, rows] : kCases) {
     const test::MatmulTest t = case_of(scheme, rows);
     Engine engine = make_engine(test::templates(), "sm_90a");

@@ -2537,7 +2537,8 @@ MOEGEN_DEVICE float scaled(float sum, float token, const ColumnTerms<P>& terms) 
 }
 
 /// What is stored of token `token` of the tile at `column` of c, from one sum or from gate's and up's. Places outside
-/// the tile have values that nobody stores.
+/// the tile have values that nobody stores, of the user's expression those of the last place: a branch for each value
+/// would take half of the kernel's compile time.
 template <class P, class Custom>
 MOEGEN_DEVICE float finished(const Args& args, const Tile& tile, uint32_t token, uint32_t column, float value,
                              float up) {
@@ -2545,10 +2546,9 @@ MOEGEN_DEVICE float finished(const Args& args, const Tile& tile, uint32_t token,
     value = Custom::activate(args, value, up, tile.expert);
   else if constexpr (P::fuse_activation)
     value = Custom::activate(value);
-  if constexpr (P::epilogue) {
-    if (token < tile.rows && column < P::output_columns)
-      value = Custom::epilogue(args, value, uint64_t{tile.row} + token, column, tile.expert);
-  }
+  if constexpr (P::epilogue)
+    value = Custom::epilogue(args, value, uint64_t{tile.row} + min_of(token, tile.rows - 1),
+                             min_of<uint32_t>(column, P::output_columns - 1), tile.expert);
   return value;
 }
 
@@ -2580,7 +2580,7 @@ struct TokenScales {
   }
 };
 
-/// The epilogue's part of one thread: what it loads ahead of the sum, and how a sum becomes values.
+/// The epilogue's part of one thread: what it loads ahead of the sum, for N tokens, and how a sum becomes values.
 template <class P, class T, class Custom, uint32_t N>
 struct FinishTokensN {
   const Args& args;
@@ -2599,8 +2599,10 @@ struct FinishTokensN {
     tokens.load(args, tile);
   }
 
-  /// Values of tokens 8 * j + 2 * (lane % 4) and the next, of column + 8 * half.
-  MOEGEN_DEVICE void values(const float (&sum)[N / 2], uint32_t j, uint32_t half, float (&out)[2]) const {
+  /// Values of tokens 8 * j + 2 * (lane % 4) and the next, of column + 8 * half. A sum may have fewer tokens than N.
+  template <uint32_t Count>
+  MOEGEN_DEVICE void values(const float (&sum)[Count], uint32_t j, uint32_t half, float (&out)[2]) const {
+    static_assert(Count <= N / 2);
 #pragma unroll
     for (uint32_t k = 0; k < 2; ++k) {
       const float scale = tokens.get(j, k);
@@ -2986,12 +2988,12 @@ struct FloatStaging {
 };
 
 /// Stages tokens [first, first + staging_rows) of the tile.
-template <class P, class T, class Custom, uint32_t N>
-MOEGEN_DEVICE void stage_floats(const FinishTokensN<P, T, Custom, N>& finish, const FloatStaging<T>& staging,
-                                const float (&sum)[N / 2], uint32_t first) {
+template <class P, class T, class Finish, uint32_t Floats>
+MOEGEN_DEVICE void stage_floats(const Finish& finish, const FloatStaging<T>& staging, const float (&sum)[Floats],
+                                uint32_t first) {
   const uint32_t mine = finish.column - finish.tile.unit * T::tile_columns;
 #pragma unroll
-  for (uint32_t j = 0; j < N / 8; ++j) {
+  for (uint32_t j = 0; j < Floats / 4; ++j) {
     if (8 * j < first || 8 * j >= first + T::staging_rows) continue;
 #pragma unroll
     for (uint32_t half = 0; half < (P::gated ? 1 : 2); ++half) {
@@ -3003,22 +3005,36 @@ MOEGEN_DEVICE void stage_floats(const FinishTokensN<P, T, Custom, N>& finish, co
   }
 }
 
-/// Brings a finished tile on its way, with all multiplying warpgroups together.
-template <class P, class T, class Custom, uint32_t N>
-MOEGEN_DEVICE void store_tile(const FinishTokensN<P, T, Custom, N>& finish, const TensorArgs&,
-                              const Shared<P, T>& shared, uint32_t, const float (&sum)[N / 2]) {
+/// Brings staged tokens [first, first + rows) of the tile on their way, with all multiplying warpgroups together.
+template <class P, class T>
+MOEGEN_DEVICE void send_floats(const Args& args, const FloatStaging<T>& staging, const Tile& tile, uint32_t first,
+                               uint32_t rows) {
+  staging.sync();
+  send_quantised<P, T, FloatStaging<T>::kThreads / kWarpSize>(args, tile, staging.base, tile.row + first, rows,
+                                                              warp_index() - kWarpgroupThreads / kWarpSize);
+  staging.sync();
+}
+
+/// Brings a finished tile on its way but for its last rows, which are left in the staging.
+template <class P, class T, class Custom, uint32_t N, uint32_t Floats>
+MOEGEN_DEVICE void stage_tile(const FinishTokensN<P, T, Custom, N>& finish, const TensorArgs&,
+                              const Shared<P, T>& shared, uint32_t, const float (&sum)[Floats]) {
   const FloatStaging<T> staging = {reinterpret_cast<float*>(shared.staging(0))};
-  const Tile& tile = finish.tile;
 #pragma unroll
-  for (uint32_t first = 0; first < N; first += T::staging_rows) {
-    if (first >= tile.rows) break;
-    stage_floats(finish, staging, sum, first);
-    staging.sync();
-    send_quantised<P, T, FloatStaging<T>::kThreads / kWarpSize>(finish.args, tile, staging.base, tile.row + first,
-                                                                min_of<uint32_t>(tile.rows - first, T::staging_rows),
-                                                                warp_index() - kWarpgroupThreads / kWarpSize);
-    staging.sync();
+  for (uint32_t first = 0; first < 2 * Floats; first += T::staging_rows) {
+    stage_floats<P>(finish, staging, sum, first);
+    if (finish.tile.rows <= first + T::staging_rows) break;
+    send_floats<P>(finish.args, staging, finish.tile, first, T::staging_rows);
   }
+}
+
+/// Brings what stage_tile left on its way.
+template <class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void send_last_rows(const FinishTokensN<P, T, Custom, N>& finish, const TensorArgs&,
+                                  const Shared<P, T>& shared, uint32_t) {
+  const FloatStaging<T> staging = {reinterpret_cast<float*>(shared.staging(0))};
+  const uint32_t first = (finish.tile.rows - 1) / T::staging_rows * T::staging_rows;
+  send_floats<P>(finish.args, staging, finish.tile, first, finish.tile.rows - first);
 }
 
 }  // namespace moegen::grouped_matmul
@@ -3379,6 +3395,8 @@ struct Staging {
     if constexpr (T::store_rows == 0) return base + row * kStride + byte;
     return panel(byte / kSliceBytes, row) + ((byte % kSliceBytes) ^ (row % 8 * 16));
   }
+  /// This warpgroup's first column, of the tile's.
+  MOEGEN_DEVICE uint32_t first_column() const { return warpgroup * T::warpgroup_columns; }
   /// All threads of the warpgroup have written, or read, what they had to.
   MOEGEN_DEVICE void sync() const { named_sync(1 + warpgroup, kWarpgroupThreads); }
 
@@ -3870,15 +3888,12 @@ MOEGEN_DEVICE void pass_stages(const Shared<P, T>& shared, Ring<T>& ring, uint32
   }
 }
 
-/// The sum of one tile, 0 without an expert.
+/// The sum of one tile, 0 without an expert, whose stages have passed.
 template <class P, class T, uint32_t N>
 MOEGEN_DEVICE void sum_any(const Shared<P, T>& shared, Ring<T>& ring, int32_t expert, uint32_t warpgroup,
                            float (&sum)[N / 2]) {
   clear(sum);
-  if (expert >= 0)
-    sum_tile<P, T, N>(shared, ring, warpgroup, sum);
-  else
-    pass_stages(shared, ring, kEmptySlices<T>);
+  if (expert >= 0) sum_tile<P, T, N>(shared, ring, warpgroup, sum);
 }
 
 /// Multiplies and stores the 64 tokens of a tile that this warpgroup has, if any. What the epilogue must know of the
@@ -3889,6 +3904,7 @@ MOEGEN_DEVICE void multiply_tokens_m(const TensorArgs& args, const Shared<P, T>&
   using Finish = typename T::template Finish<P, T, Custom, N>;
   if (warpgroup * kWarpgroupRows >= tile.rows)
     return pass_stages(shared, ring, tile.expert < 0 ? kEmptySlices<T> : P::depth_blocks);
+  if (tile.expert < 0) pass_stages(shared, ring, kEmptySlices<T>);
   if (lane_index() == 0) shared.note() = tile;
   const typename Finish::Ahead ahead(args.args, tile, warpgroup);
   float sum[N / 2];
@@ -3897,37 +3913,40 @@ MOEGEN_DEVICE void multiply_tokens_m(const TensorArgs& args, const Shared<P, T>&
   store_tile(Finish(args.args, shared.note(), warpgroup, ahead), args, shared, warpgroup, sum);
 }
 
-/// Multiplies and stores a tile, N tokens wide.
-template <class P, class T, class Custom, uint32_t N>
-MOEGEN_DEVICE void multiply_tokens_n(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring,
-                                     const Tile& tile, uint32_t warpgroup) {
-  const typename T::template Finish<P, T, Custom, N> finish(args.args, tile, warpgroup);
-  float sum[N / 2];
-  sum_any<P, T, N>(shared, ring, tile.expert, warpgroup, sum);
-  store_tile(finish, args, shared, warpgroup, sum);
+/// Multiplies a tile and stages its last rows, with the least width that holds it.
+template <class P, class T, uint32_t Index = 0, class Finish>
+MOEGEN_DEVICE void multiply_width(const Finish& finish, const TensorArgs& args, const Shared<P, T>& shared,
+                                  Ring<T>& ring, uint32_t warpgroup) {
+  if constexpr (Index + 1 < T::num_widths) {
+    if (finish.tile.rows > T::width(Index))
+      return multiply_width<P, T, Index + 1>(finish, args, shared, ring, warpgroup);
+  }
+  constexpr uint32_t kWidth = T::width(Index);
+  float sum[kWidth / 2];
+  sum_any<P, T, kWidth>(shared, ring, finish.tile.expert, warpgroup, sum);
+  stage_tile(finish, args, shared, warpgroup, sum);
+  keep_apart<kWidth>();
 }
 
-/// Multiplies and stores one tile, N tokens (or weights) wide.
-template <class P, class T, class Custom, uint32_t N>
+/// Multiplies and stores a tile with tokens on N. What does not depend on the width is outside its code, which is there
+/// once for each: it decides how long the kernel compiles.
+template <class P, class T, class Custom>
+MOEGEN_DEVICE void multiply_tokens_n(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring,
+                                     const Tile& tile, uint32_t warpgroup) {
+  const typename T::template Finish<P, T, Custom, T::max_tokens> finish(args.args, tile, warpgroup);
+  if (tile.expert < 0) pass_stages(shared, ring, kEmptySlices<T>);
+  multiply_width(finish, args, shared, ring, warpgroup);
+  send_last_rows(finish, args, shared, warpgroup);
+}
+
+template <class P, class T, class Custom>
 MOEGEN_DEVICE void multiply_tile(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
                                  uint32_t warpgroup) {
   if constexpr (T::tokens_on_m)
-    multiply_tokens_m<P, T, Custom, N>(args, shared, ring, tile, warpgroup);
+    multiply_tokens_m<P, T, Custom, T::product_columns(0)>(args, shared, ring, tile, warpgroup);
   else
-    multiply_tokens_n<P, T, Custom, N>(args, shared, ring, tile, warpgroup);
+    multiply_tokens_n<P, T, Custom>(args, shared, ring, tile, warpgroup);
   warp_sync();
-  keep_apart<N>();
-}
-
-/// The same with the least width that holds the tile.
-template <class P, class T, class Custom, uint32_t Index = 0>
-MOEGEN_DEVICE void multiply_width(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
-                                  uint32_t warpgroup) {
-  if constexpr (!T::tokens_on_m && Index + 1 < T::num_widths) {
-    if (tile.rows > T::width(Index))
-      return multiply_width<P, T, Custom, Index + 1>(args, shared, ring, tile, warpgroup);
-  }
-  multiply_tile<P, T, Custom, T::product_columns(Index)>(args, shared, ring, tile, warpgroup);
 }
 
 /// A multiplying warpgroup's work.
@@ -3938,7 +3957,7 @@ MOEGEN_DEVICE void multiply_tiles(const TensorArgs& args, const Shared<P, T>& sh
     mbarrier_wait(shared.full(ring.stage), ring.parity);
     const Tile tile = shared.tile(ring.stage);
     if (tile.rows == 0) break;
-    multiply_width<P, T, Custom>(args, shared, ring, tile, warpgroup);
+    multiply_tile<P, T, Custom>(args, shared, ring, tile, warpgroup);
   }
   wait_for_boxes<T, 0>(lane_index() == 0);  // they read this block's memory
 }

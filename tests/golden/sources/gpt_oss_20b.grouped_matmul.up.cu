@@ -1986,7 +1986,8 @@ MOEGEN_DEVICE float scaled(float sum, float token, const ColumnTerms<P>& terms) 
 }
 
 /// What is stored of token `token` of the tile at `column` of c, from one sum or from gate's and up's. Places outside
-/// the tile have values that nobody stores.
+/// the tile have values that nobody stores, of the user's expression those of the last place: a branch for each value
+/// would take half of the kernel's compile time.
 template <class P, class Custom>
 MOEGEN_DEVICE float finished(const Args& args, const Tile& tile, uint32_t token, uint32_t column, float value,
                              float up) {
@@ -1994,10 +1995,9 @@ MOEGEN_DEVICE float finished(const Args& args, const Tile& tile, uint32_t token,
     value = Custom::activate(args, value, up, tile.expert);
   else if constexpr (P::fuse_activation)
     value = Custom::activate(value);
-  if constexpr (P::epilogue) {
-    if (token < tile.rows && column < P::output_columns)
-      value = Custom::epilogue(args, value, uint64_t{tile.row} + token, column, tile.expert);
-  }
+  if constexpr (P::epilogue)
+    value = Custom::epilogue(args, value, uint64_t{tile.row} + min_of(token, tile.rows - 1),
+                             min_of<uint32_t>(column, P::output_columns - 1), tile.expert);
   return value;
 }
 
@@ -2029,7 +2029,7 @@ struct TokenScales {
   }
 };
 
-/// The epilogue's part of one thread: what it loads ahead of the sum, and how a sum becomes values.
+/// The epilogue's part of one thread: what it loads ahead of the sum, for N tokens, and how a sum becomes values.
 template <class P, class T, class Custom, uint32_t N>
 struct FinishTokensN {
   const Args& args;
@@ -2048,8 +2048,10 @@ struct FinishTokensN {
     tokens.load(args, tile);
   }
 
-  /// Values of tokens 8 * j + 2 * (lane % 4) and the next, of column + 8 * half.
-  MOEGEN_DEVICE void values(const float (&sum)[N / 2], uint32_t j, uint32_t half, float (&out)[2]) const {
+  /// Values of tokens 8 * j + 2 * (lane % 4) and the next, of column + 8 * half. A sum may have fewer tokens than N.
+  template <uint32_t Count>
+  MOEGEN_DEVICE void values(const float (&sum)[Count], uint32_t j, uint32_t half, float (&out)[2]) const {
+    static_assert(Count <= N / 2);
 #pragma unroll
     for (uint32_t k = 0; k < 2; ++k) {
       const float scale = tokens.get(j, k);
@@ -2366,6 +2368,8 @@ struct Staging {
     if constexpr (T::store_rows == 0) return base + row * kStride + byte;
     return panel(byte / kSliceBytes, row) + ((byte % kSliceBytes) ^ (row % 8 * 16));
   }
+  /// This warpgroup's first column, of the tile's.
+  MOEGEN_DEVICE uint32_t first_column() const { return warpgroup * T::warpgroup_columns; }
   /// All threads of the warpgroup have written, or read, what they had to.
   MOEGEN_DEVICE void sync() const { named_sync(1 + warpgroup, kWarpgroupThreads); }
 
@@ -2451,9 +2455,9 @@ namespace moegen::grouped_matmul {
 
 /// Stages Count 8 x 8 matrices of 16-bit values, transposed: matrix m holds tokens 8 * (first + m / kHalves), columns
 /// 8 * (m % kHalves) of this warp's.
-template <class P, class T, class Custom, uint32_t N, uint32_t Count>
-MOEGEN_DEVICE void stage_matrices(const FinishTokensN<P, T, Custom, N>& finish, const Staging<P, T>& staging,
-                                  const float (&sum)[N / 2], uint32_t first, uint32_t first_row) {
+template <class P, class T, uint32_t Count, class Finish, uint32_t Floats>
+MOEGEN_DEVICE void stage_matrices(const Finish& finish, const Staging<P, T>& staging, const float (&sum)[Floats],
+                                  uint32_t first, uint32_t first_row) {
   constexpr uint32_t kHalves = P::gated ? 1 : 2;
   uint32_t registers[Count];
 #pragma unroll
@@ -2469,27 +2473,25 @@ MOEGEN_DEVICE void stage_matrices(const FinishTokensN<P, T, Custom, N>& finish, 
 }
 
 /// Stages tokens [Row, Row + Rows) as 16-bit values, up to four matrices at a time.
-template <class P, class T, class Custom, uint32_t N, uint32_t Row, uint32_t Rows>
-MOEGEN_DEVICE void stage_narrow(const FinishTokensN<P, T, Custom, N>& finish, const Staging<P, T>& staging,
-                                const float (&sum)[N / 2]) {
+template <class P, class T, uint32_t Row, uint32_t Rows, class Finish, uint32_t Floats>
+MOEGEN_DEVICE void stage_narrow(const Finish& finish, const Staging<P, T>& staging, const float (&sum)[Floats]) {
   constexpr uint32_t kHalves = P::gated ? 1 : 2, kStep = 4 / kHalves;  // groups of 8 tokens of four matrices
   constexpr uint32_t kBase = Row / T::staging_rows * T::staging_rows;
-  constexpr uint32_t kFirst = Row / 8, kLast = min_of<uint32_t>(N, Row + Rows) / 8;
+  constexpr uint32_t kFirst = Row / 8, kLast = min_of<uint32_t>(2 * Floats, Row + Rows) / 8;
   constexpr uint32_t kWhole = kFirst + (kLast - kFirst) / kStep * kStep, kRest = kLast - kWhole;
   if constexpr (kWhole > kFirst) {
 #pragma unroll
     for (uint32_t j = kFirst; j < kWhole; j += kStep)
-      stage_matrices<P, T, Custom, N, 4>(finish, staging, sum, j, kBase);
+      stage_matrices<P, T, 4>(finish, staging, sum, j, kBase);
   }
-  if constexpr (kRest >= 2) stage_matrices<P, T, Custom, N, 2 * kHalves>(finish, staging, sum, kWhole, kBase);
-  if constexpr (kRest % 2 == 1) stage_matrices<P, T, Custom, N, kHalves>(finish, staging, sum, kLast - 1, kBase);
+  if constexpr (kRest >= 2) stage_matrices<P, T, 2 * kHalves>(finish, staging, sum, kWhole, kBase);
+  if constexpr (kRest % 2 == 1) stage_matrices<P, T, kHalves>(finish, staging, sum, kLast - 1, kBase);
 }
 
 /// The same of float values.
-template <class P, class T, class Custom, uint32_t N, uint32_t Row, uint32_t Rows>
-MOEGEN_DEVICE void stage_wide(const FinishTokensN<P, T, Custom, N>& finish, const Staging<P, T>& staging,
-                              const float (&sum)[N / 2]) {
-  constexpr uint32_t kLast = min_of<uint32_t>(N, Row + Rows) / 8;
+template <class P, class T, uint32_t Row, uint32_t Rows, class Finish, uint32_t Floats>
+MOEGEN_DEVICE void stage_wide(const Finish& finish, const Staging<P, T>& staging, const float (&sum)[Floats]) {
+  constexpr uint32_t kLast = min_of<uint32_t>(2 * Floats, Row + Rows) / 8;
   constexpr uint32_t kBase = Row / T::staging_rows * T::staging_rows;
   const uint32_t mine = warp_index() % 4 * (T::warpgroup_columns / 4) + lane_index() / 4;
 #pragma unroll
@@ -2505,56 +2507,67 @@ MOEGEN_DEVICE void stage_wide(const FinishTokensN<P, T, Custom, N>& finish, cons
   }
 }
 
-/// Brings staged tokens [Row, Row + Rows) of the tile on their way; with tensor stores the last part of a group alone
-/// is ragged.
-template <class P, class T, uint32_t Row, uint32_t Rows>
-MOEGEN_DEVICE void send_rows(const TensorArgs& args, const Staging<P, T>& staging, const Tile& tile, uint32_t column,
-                             bool issuer) {
-  constexpr uint32_t kFirst = Row % T::staging_rows;
-  const uint32_t rows = min_of<uint32_t>(tile.rows - Row, Rows);
+/// Rows that are staged before they leave, a part of the tile: a box, or the whole staging.
+template <class T>
+constexpr uint32_t kPartRows = T::store_rows > 0 ? T::store_rows : T::staging_rows;
+
+/// Brings the staged part of the tile at row `row`, of `rows` rows, on its way; with tensor stores the last part of a
+/// group alone is ragged.
+template <class P, class T>
+MOEGEN_DEVICE void send_part(const TensorArgs& args, const Staging<P, T>& staging, const Tile& tile, uint32_t row,
+                             uint32_t rows) {
+  const uint32_t first = row % T::staging_rows, column = tile.unit * T::tile_columns + staging.first_column();
   if (T::store_rows > 0) fence_proxy_async();
   staging.sync();
   if (T::store_rows > 0 && rows == T::store_rows) {
-    if (issuer) {
+    if (thread_index() % kWarpgroupThreads == 0) {
 #pragma unroll
       for (uint32_t i = 0; i < Staging<P, T>::kPanels; ++i)
-        staging.send_box(args, i, kFirst, tile.row + Row, column + i * Staging<P, T>::kPanelColumns);
+        staging.send_box(args, i, first, tile.row + row, column + i * Staging<P, T>::kPanelColumns);
     }
   } else {
 #pragma unroll
     for (uint32_t i = 0; i < Staging<P, T>::kPanels; ++i)
-      staging.template send_pieces<kWarpgroupThreads>(args.args, i, kFirst, uint64_t{tile.row} + Row,
+      staging.template send_pieces<kWarpgroupThreads>(args.args, i, first, uint64_t{tile.row} + row,
                                                       column + i * Staging<P, T>::kPanelColumns, rows,
                                                       thread_index() % kWarpgroupThreads);
   }
 }
 
-/// Brings tokens from Row on on their way, a box or the whole staging at a time.
-template <class P, class T, class Custom, uint32_t N, uint32_t Row>
-MOEGEN_DEVICE void store_rows(const FinishTokensN<P, T, Custom, N>& finish, const TensorArgs& args,
-                              const Staging<P, T>& staging, uint32_t column, const float (&sum)[N / 2]) {
-  constexpr uint32_t kRows = T::store_rows > 0 ? T::store_rows : T::staging_rows, kParts = T::staging_rows / kRows;
-  if (Row >= finish.tile.rows) return;
-  const bool issuer = thread_index() % kWarpgroupThreads == 0;
+/// Stages the parts of the tile from row Row on; all but the last also leave.
+template <class P, class T, uint32_t Row, class Finish, uint32_t Floats>
+MOEGEN_DEVICE void stage_parts(const Finish& finish, const TensorArgs& args, const Staging<P, T>& staging,
+                               const float (&sum)[Floats]) {
+  constexpr uint32_t kRows = kPartRows<T>, kParts = T::staging_rows / kRows;
   if constexpr (Row == 0 || Row >= T::staging_rows) {
-    wait_for_boxes<T, Row == 0 ? 0 : (kParts - 1) * Staging<P, T>::kPanels>(issuer);
+    wait_for_boxes<T, Row == 0 ? 0 : (kParts - 1) * Staging<P, T>::kPanels>(thread_index() % kWarpgroupThreads == 0);
     staging.sync();
   }
   if constexpr (sizeof(typename P::output_dtype) == 4)
-    stage_wide<P, T, Custom, N, Row, kRows>(finish, staging, sum);
+    stage_wide<P, T, Row, kRows>(finish, staging, sum);
   else
-    stage_narrow<P, T, Custom, N, Row, kRows>(finish, staging, sum);
-  send_rows<P, T, Row, kRows>(args, staging, finish.tile, column, issuer);
-  if constexpr (Row + kRows < N) store_rows<P, T, Custom, N, Row + kRows>(finish, args, staging, column, sum);
+    stage_narrow<P, T, Row, kRows>(finish, staging, sum);
+  if constexpr (Row + kRows < 2 * Floats) {
+    if (finish.tile.rows <= Row + kRows) return;
+    send_part(args, staging, finish.tile, Row, kRows);
+    stage_parts<P, T, Row + kRows>(finish, args, staging, sum);
+  }
 }
 
-/// Brings a finished tile of this warpgroup on its way.
+/// Brings a finished tile of this warpgroup on its way but for its last part, which is left in the staging.
+template <class P, class T, class Custom, uint32_t N, uint32_t Floats>
+MOEGEN_DEVICE void stage_tile(const FinishTokensN<P, T, Custom, N>& finish, const TensorArgs& args,
+                              const Shared<P, T>& shared, uint32_t warpgroup, const float (&sum)[Floats]) {
+  stage_parts<P, T, 0>(finish, args, Staging<P, T>{shared.staging(warpgroup), warpgroup}, sum);
+}
+
+/// Brings what stage_tile left on its way.
 template <class P, class T, class Custom, uint32_t N>
-MOEGEN_DEVICE void store_tile(const FinishTokensN<P, T, Custom, N>& finish, const TensorArgs& args,
-                              const Shared<P, T>& shared, uint32_t warpgroup, const float (&sum)[N / 2]) {
-  const Staging<P, T> staging = {shared.staging(warpgroup), warpgroup};
-  store_rows<P, T, Custom, N, 0>(finish, args, staging,
-                                 finish.tile.unit * T::tile_columns + warpgroup * T::warpgroup_columns, sum);
+MOEGEN_DEVICE void send_last_rows(const FinishTokensN<P, T, Custom, N>& finish, const TensorArgs& args,
+                                  const Shared<P, T>& shared, uint32_t warpgroup) {
+  const Tile& tile = finish.tile;
+  const uint32_t row = (tile.rows - 1) / kPartRows<T> * kPartRows<T>;
+  send_part(args, Staging<P, T>{shared.staging(warpgroup), warpgroup}, tile, row, tile.rows - row);
 }
 
 }  // namespace moegen::grouped_matmul
@@ -3026,15 +3039,12 @@ MOEGEN_DEVICE void pass_stages(const Shared<P, T>& shared, Ring<T>& ring, uint32
   }
 }
 
-/// The sum of one tile, 0 without an expert.
+/// The sum of one tile, 0 without an expert, whose stages have passed.
 template <class P, class T, uint32_t N>
 MOEGEN_DEVICE void sum_any(const Shared<P, T>& shared, Ring<T>& ring, int32_t expert, uint32_t warpgroup,
                            float (&sum)[N / 2]) {
   clear(sum);
-  if (expert >= 0)
-    sum_tile<P, T, N>(shared, ring, warpgroup, sum);
-  else
-    pass_stages(shared, ring, kEmptySlices<T>);
+  if (expert >= 0) sum_tile<P, T, N>(shared, ring, warpgroup, sum);
 }
 
 /// Multiplies and stores the 64 tokens of a tile that this warpgroup has, if any. What the epilogue must know of the
@@ -3045,6 +3055,7 @@ MOEGEN_DEVICE void multiply_tokens_m(const TensorArgs& args, const Shared<P, T>&
   using Finish = typename T::template Finish<P, T, Custom, N>;
   if (warpgroup * kWarpgroupRows >= tile.rows)
     return pass_stages(shared, ring, tile.expert < 0 ? kEmptySlices<T> : P::depth_blocks);
+  if (tile.expert < 0) pass_stages(shared, ring, kEmptySlices<T>);
   if (lane_index() == 0) shared.note() = tile;
   const typename Finish::Ahead ahead(args.args, tile, warpgroup);
   float sum[N / 2];
@@ -3053,37 +3064,40 @@ MOEGEN_DEVICE void multiply_tokens_m(const TensorArgs& args, const Shared<P, T>&
   store_tile(Finish(args.args, shared.note(), warpgroup, ahead), args, shared, warpgroup, sum);
 }
 
-/// Multiplies and stores a tile, N tokens wide.
-template <class P, class T, class Custom, uint32_t N>
-MOEGEN_DEVICE void multiply_tokens_n(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring,
-                                     const Tile& tile, uint32_t warpgroup) {
-  const typename T::template Finish<P, T, Custom, N> finish(args.args, tile, warpgroup);
-  float sum[N / 2];
-  sum_any<P, T, N>(shared, ring, tile.expert, warpgroup, sum);
-  store_tile(finish, args, shared, warpgroup, sum);
+/// Multiplies a tile and stages its last rows, with the least width that holds it.
+template <class P, class T, uint32_t Index = 0, class Finish>
+MOEGEN_DEVICE void multiply_width(const Finish& finish, const TensorArgs& args, const Shared<P, T>& shared,
+                                  Ring<T>& ring, uint32_t warpgroup) {
+  if constexpr (Index + 1 < T::num_widths) {
+    if (finish.tile.rows > T::width(Index))
+      return multiply_width<P, T, Index + 1>(finish, args, shared, ring, warpgroup);
+  }
+  constexpr uint32_t kWidth = T::width(Index);
+  float sum[kWidth / 2];
+  sum_any<P, T, kWidth>(shared, ring, finish.tile.expert, warpgroup, sum);
+  stage_tile(finish, args, shared, warpgroup, sum);
+  keep_apart<kWidth>();
 }
 
-/// Multiplies and stores one tile, N tokens (or weights) wide.
-template <class P, class T, class Custom, uint32_t N>
+/// Multiplies and stores a tile with tokens on N. What does not depend on the width is outside its code, which is there
+/// once for each: it decides how long the kernel compiles.
+template <class P, class T, class Custom>
+MOEGEN_DEVICE void multiply_tokens_n(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring,
+                                     const Tile& tile, uint32_t warpgroup) {
+  const typename T::template Finish<P, T, Custom, T::max_tokens> finish(args.args, tile, warpgroup);
+  if (tile.expert < 0) pass_stages(shared, ring, kEmptySlices<T>);
+  multiply_width(finish, args, shared, ring, warpgroup);
+  send_last_rows(finish, args, shared, warpgroup);
+}
+
+template <class P, class T, class Custom>
 MOEGEN_DEVICE void multiply_tile(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
                                  uint32_t warpgroup) {
   if constexpr (T::tokens_on_m)
-    multiply_tokens_m<P, T, Custom, N>(args, shared, ring, tile, warpgroup);
+    multiply_tokens_m<P, T, Custom, T::product_columns(0)>(args, shared, ring, tile, warpgroup);
   else
-    multiply_tokens_n<P, T, Custom, N>(args, shared, ring, tile, warpgroup);
+    multiply_tokens_n<P, T, Custom>(args, shared, ring, tile, warpgroup);
   warp_sync();
-  keep_apart<N>();
-}
-
-/// The same with the least width that holds the tile.
-template <class P, class T, class Custom, uint32_t Index = 0>
-MOEGEN_DEVICE void multiply_width(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
-                                  uint32_t warpgroup) {
-  if constexpr (!T::tokens_on_m && Index + 1 < T::num_widths) {
-    if (tile.rows > T::width(Index))
-      return multiply_width<P, T, Custom, Index + 1>(args, shared, ring, tile, warpgroup);
-  }
-  multiply_tile<P, T, Custom, T::product_columns(Index)>(args, shared, ring, tile, warpgroup);
 }
 
 /// A multiplying warpgroup's work.
@@ -3094,7 +3108,7 @@ MOEGEN_DEVICE void multiply_tiles(const TensorArgs& args, const Shared<P, T>& sh
     mbarrier_wait(shared.full(ring.stage), ring.parity);
     const Tile tile = shared.tile(ring.stage);
     if (tile.rows == 0) break;
-    multiply_width<P, T, Custom>(args, shared, ring, tile, warpgroup);
+    multiply_tile<P, T, Custom>(args, shared, ring, tile, warpgroup);
   }
   wait_for_boxes<T, 0>(lane_index() == 0);  // they read this block's memory
 }
