@@ -27,36 +27,44 @@ struct TokenScales {
   }
 };
 
-/// The epilogue's part of one thread: what it loads ahead of the sum, for N tokens, and how a sum becomes values.
-template <class P, class T, class Custom, uint32_t N>
-struct FinishTokensN {
-  const Args& args;
-  const Tile tile;
-  uint32_t column;  // of c, of this thread's first row of weights
+/// A thread's two rows of weights, loaded ahead of the sum.
+template <class P, class T>
+struct WeightRows {
+  uint32_t column;  // of c, of the first
   ColumnTerms<P> terms[2];
-  TokenScales<P, N> tokens;
 
-  MOEGEN_DEVICE FinishTokensN(const Args& arguments, const Tile& where, uint32_t warpgroup)
-      : args(arguments), tile(where) {
+  MOEGEN_DEVICE WeightRows(const Args& args, const Tile& tile, uint32_t warpgroup) {
     constexpr uint32_t kWarpColumns = T::warpgroup_columns / 4;
     column = tile.unit * T::tile_columns + warpgroup * T::warpgroup_columns + warp_index() % 4 * kWarpColumns +
              lane_index() / 4;
     terms[0].load(args, tile.expert, column, false);
     terms[1].load(args, tile.expert, P::gated ? column : column + 8, P::gated);
+  }
+};
+
+/// The epilogue's part of one thread: the scales of N tokens, loaded ahead of the sum, and how a sum becomes values.
+template <class P, class T, class Custom, uint32_t N>
+struct FinishTokensN {
+  using Weights = WeightRows<P, T>;
+  const Args& args;
+  const Tile& tile;
+  const Weights& weights;
+  TokenScales<P, N> tokens;
+
+  MOEGEN_DEVICE FinishTokensN(const Args& arguments, const Tile& where, const Weights& rows)
+      : args(arguments), tile(where), weights(rows) {
     tokens.load(args, tile);
   }
 
-  /// Values of tokens 8 * j + 2 * (lane % 4) and the next, of column + 8 * half. A sum may have fewer tokens than N.
-  template <uint32_t Count>
-  MOEGEN_DEVICE void values(const float (&sum)[Count], uint32_t j, uint32_t half, float (&out)[2]) const {
-    static_assert(Count <= N / 2);
+  /// Values of tokens 8 * j + 2 * (lane % 4) and the next, of column + 8 * half.
+  MOEGEN_DEVICE void values(const float (&sum)[N / 2], uint32_t j, uint32_t half, float (&out)[2]) const {
 #pragma unroll
     for (uint32_t k = 0; k < 2; ++k) {
       const float scale = tokens.get(j, k);
-      const float first = scaled(sum[4 * j + 2 * half + k], scale, terms[half]);
-      const float up = P::gated ? scaled(sum[4 * j + 2 + k], scale, terms[1]) : 0.0f;
+      const float first = scaled(sum[4 * j + 2 * half + k], scale, weights.terms[half]);
+      const float up = P::gated ? scaled(sum[4 * j + 2 + k], scale, weights.terms[1]) : 0.0f;
       const uint32_t token = 8 * j + lane_index() % 4 * 2 + k;
-      out[k] = finished<P, Custom>(args, tile, token, column + 8 * half, first, up);
+      out[k] = finished<P, Custom>(args, tile, token, weights.column + 8 * half, first, up);
     }
   }
 };

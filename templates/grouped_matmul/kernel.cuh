@@ -67,16 +67,17 @@ MOEGEN_DEVICE void multiply_tokens_m(const TensorArgs& args, const Shared<P, T>&
 }
 
 /// Multiplies a tile and stages its last rows, with the least width that holds it.
-template <class P, class T, uint32_t Index = 0, class Finish>
-MOEGEN_DEVICE void multiply_width(const Finish& finish, const TensorArgs& args, const Shared<P, T>& shared,
-                                  Ring<T>& ring, uint32_t warpgroup) {
+template <class P, class T, class Custom, uint32_t Index = 0, class Weights>
+MOEGEN_DEVICE void multiply_width(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
+                                  const Weights& weights, uint32_t warpgroup) {
   if constexpr (Index + 1 < T::num_widths) {
-    if (finish.tile.rows > T::width(Index))
-      return multiply_width<P, T, Index + 1>(finish, args, shared, ring, warpgroup);
+    if (tile.rows > T::width(Index))
+      return multiply_width<P, T, Custom, Index + 1>(args, shared, ring, tile, weights, warpgroup);
   }
   constexpr uint32_t kWidth = T::width(Index);
+  const typename T::template Finish<P, T, Custom, kWidth> finish(args.args, tile, weights);
   float sum[kWidth / 2];
-  sum_any<P, T, kWidth>(shared, ring, finish.tile.expert, warpgroup, sum);
+  sum_any<P, T, kWidth>(shared, ring, tile.expert, warpgroup, sum);
   stage_tile(finish, args, shared, warpgroup, sum);
   keep_apart<kWidth>();
 }
@@ -86,10 +87,10 @@ MOEGEN_DEVICE void multiply_width(const Finish& finish, const TensorArgs& args, 
 template <class P, class T, class Custom>
 MOEGEN_DEVICE void multiply_tokens_n(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring,
                                      const Tile& tile, uint32_t warpgroup) {
-  const typename T::template Finish<P, T, Custom, T::max_tokens> finish(args.args, tile, warpgroup);
+  const typename T::template Finish<P, T, Custom, T::width(0)>::Weights weights(args.args, tile, warpgroup);
   if (tile.expert < 0) pass_stages(shared, ring, kEmptySlices<T>);
-  multiply_width(finish, args, shared, ring, warpgroup);
-  send_last_rows(finish, args, shared, warpgroup);
+  multiply_width<P, T, Custom>(args, shared, ring, tile, weights, warpgroup);
+  send_last_rows(args, shared, tile, warpgroup);
 }
 
 template <class P, class T, class Custom>

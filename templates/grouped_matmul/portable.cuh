@@ -205,7 +205,7 @@ template <class P, class T, class Custom, uint32_t N>
 MOEGEN_DEVICE void stage_values(const FinishTokensN<P, T, Custom, N>& finish, unsigned char* staging,
                                 const float (&sum)[N / 2], uint32_t first_row) {
   using Element = StagedElement<P>;
-  const uint32_t mine = finish.column - finish.tile.unit * T::tile_columns;
+  const uint32_t mine = finish.weights.column - finish.tile.unit * T::tile_columns;
 #pragma unroll
   for (uint32_t j = 0; j < N / 8; ++j) {
     if (8 * j < first_row || 8 * j >= first_row + T::staging_rows) continue;
@@ -240,7 +240,8 @@ MOEGEN_DEVICE void send_rows(const Args& args, const Tile& tile, const unsigned 
 
 template <class P, class T, class Custom, uint32_t N>
 MOEGEN_DEVICE void run_tile(const Args& args, const Tile& tile, unsigned char* shared) {
-  const FinishTokensN<P, T, Custom, N> finish(args, tile, warp_index() / 4);
+  const WeightRows<P, T> rows_of_weights(args, tile, warp_index() / 4);
+  const FinishTokensN<P, T, Custom, N> finish(args, tile, rows_of_weights);
   float sum[N / 2] = {};
   if (tile.expert >= 0) {
     if constexpr (P::mx_scales)

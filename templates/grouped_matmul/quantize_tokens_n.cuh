@@ -19,12 +19,12 @@ struct FloatStaging {
 };
 
 /// Stages tokens [first, first + staging_rows) of the tile.
-template <class P, class T, class Finish, uint32_t Floats>
-MOEGEN_DEVICE void stage_floats(const Finish& finish, const FloatStaging<T>& staging, const float (&sum)[Floats],
-                                uint32_t first) {
-  const uint32_t mine = finish.column - finish.tile.unit * T::tile_columns;
+template <class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void stage_floats(const FinishTokensN<P, T, Custom, N>& finish, const FloatStaging<T>& staging,
+                                const float (&sum)[N / 2], uint32_t first) {
+  const uint32_t mine = finish.weights.column - finish.tile.unit * T::tile_columns;
 #pragma unroll
-  for (uint32_t j = 0; j < Floats / 4; ++j) {
+  for (uint32_t j = 0; j < N / 8; ++j) {
     if (8 * j < first || 8 * j >= first + T::staging_rows) continue;
 #pragma unroll
     for (uint32_t half = 0; half < (P::gated ? 1 : 2); ++half) {
@@ -47,25 +47,24 @@ MOEGEN_DEVICE void send_floats(const Args& args, const FloatStaging<T>& staging,
 }
 
 /// Brings a finished tile on its way but for its last rows, which are left in the staging.
-template <class P, class T, class Custom, uint32_t N, uint32_t Floats>
+template <class P, class T, class Custom, uint32_t N>
 MOEGEN_DEVICE void stage_tile(const FinishTokensN<P, T, Custom, N>& finish, const TensorArgs&,
-                              const Shared<P, T>& shared, uint32_t, const float (&sum)[Floats]) {
+                              const Shared<P, T>& shared, uint32_t, const float (&sum)[N / 2]) {
   const FloatStaging<T> staging = {reinterpret_cast<float*>(shared.staging(0))};
 #pragma unroll
-  for (uint32_t first = 0; first < 2 * Floats; first += T::staging_rows) {
-    stage_floats<P>(finish, staging, sum, first);
+  for (uint32_t first = 0; first < N; first += T::staging_rows) {
+    stage_floats(finish, staging, sum, first);
     if (finish.tile.rows <= first + T::staging_rows) break;
     send_floats<P>(finish.args, staging, finish.tile, first, T::staging_rows);
   }
 }
 
 /// Brings what stage_tile left on its way.
-template <class P, class T, class Custom, uint32_t N>
-MOEGEN_DEVICE void send_last_rows(const FinishTokensN<P, T, Custom, N>& finish, const TensorArgs&,
-                                  const Shared<P, T>& shared, uint32_t) {
+template <class P, class T>
+MOEGEN_DEVICE void send_last_rows(const TensorArgs& args, const Shared<P, T>& shared, const Tile& tile, uint32_t) {
   const FloatStaging<T> staging = {reinterpret_cast<float*>(shared.staging(0))};
-  const uint32_t first = (finish.tile.rows - 1) / T::staging_rows * T::staging_rows;
-  send_floats<P>(finish.args, staging, finish.tile, first, finish.tile.rows - first);
+  const uint32_t first = (tile.rows - 1) / T::staging_rows * T::staging_rows;
+  send_floats<P>(args.args, staging, tile, first, tile.rows - first);
 }
 
 }  // namespace moegen::grouped_matmul

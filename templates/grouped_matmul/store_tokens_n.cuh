@@ -10,9 +10,9 @@ namespace moegen::grouped_matmul {
 
 /// Stages Count 8 x 8 matrices of 16-bit values, transposed: matrix m holds tokens 8 * (first + m / kHalves), columns
 /// 8 * (m % kHalves) of this warp's.
-template <class P, class T, uint32_t Count, class Finish, uint32_t Floats>
-MOEGEN_DEVICE void stage_matrices(const Finish& finish, const Staging<P, T>& staging, const float (&sum)[Floats],
-                                  uint32_t first, uint32_t first_row) {
+template <uint32_t Count, class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void stage_matrices(const FinishTokensN<P, T, Custom, N>& finish, const Staging<P, T>& staging,
+                                  const float (&sum)[N / 2], uint32_t first, uint32_t first_row) {
   constexpr uint32_t kHalves = P::gated ? 1 : 2;
   uint32_t registers[Count];
 #pragma unroll
@@ -28,24 +28,26 @@ MOEGEN_DEVICE void stage_matrices(const Finish& finish, const Staging<P, T>& sta
 }
 
 /// Stages tokens [Row, Row + Rows) as 16-bit values, up to four matrices at a time.
-template <class P, class T, uint32_t Row, uint32_t Rows, class Finish, uint32_t Floats>
-MOEGEN_DEVICE void stage_narrow(const Finish& finish, const Staging<P, T>& staging, const float (&sum)[Floats]) {
+template <uint32_t Row, uint32_t Rows, class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void stage_narrow(const FinishTokensN<P, T, Custom, N>& finish, const Staging<P, T>& staging,
+                                const float (&sum)[N / 2]) {
   constexpr uint32_t kHalves = P::gated ? 1 : 2, kStep = 4 / kHalves;  // groups of 8 tokens of four matrices
   constexpr uint32_t kBase = Row / T::staging_rows * T::staging_rows;
-  constexpr uint32_t kFirst = Row / 8, kLast = min_of<uint32_t>(2 * Floats, Row + Rows) / 8;
+  constexpr uint32_t kFirst = Row / 8, kLast = min_of<uint32_t>(N, Row + Rows) / 8;
   constexpr uint32_t kWhole = kFirst + (kLast - kFirst) / kStep * kStep, kRest = kLast - kWhole;
   if constexpr (kWhole > kFirst) {
 #pragma unroll
-    for (uint32_t j = kFirst; j < kWhole; j += kStep) stage_matrices<P, T, 4>(finish, staging, sum, j, kBase);
+    for (uint32_t j = kFirst; j < kWhole; j += kStep) stage_matrices<4>(finish, staging, sum, j, kBase);
   }
-  if constexpr (kRest >= 2) stage_matrices<P, T, 2 * kHalves>(finish, staging, sum, kWhole, kBase);
-  if constexpr (kRest % 2 == 1) stage_matrices<P, T, kHalves>(finish, staging, sum, kLast - 1, kBase);
+  if constexpr (kRest >= 2) stage_matrices<2 * kHalves>(finish, staging, sum, kWhole, kBase);
+  if constexpr (kRest % 2 == 1) stage_matrices<kHalves>(finish, staging, sum, kLast - 1, kBase);
 }
 
 /// The same of float values.
-template <class P, class T, uint32_t Row, uint32_t Rows, class Finish, uint32_t Floats>
-MOEGEN_DEVICE void stage_wide(const Finish& finish, const Staging<P, T>& staging, const float (&sum)[Floats]) {
-  constexpr uint32_t kLast = min_of<uint32_t>(2 * Floats, Row + Rows) / 8;
+template <uint32_t Row, uint32_t Rows, class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void stage_wide(const FinishTokensN<P, T, Custom, N>& finish, const Staging<P, T>& staging,
+                              const float (&sum)[N / 2]) {
+  constexpr uint32_t kLast = min_of<uint32_t>(N, Row + Rows) / 8;
   constexpr uint32_t kBase = Row / T::staging_rows * T::staging_rows;
   const uint32_t mine = warp_index() % 4 * (T::warpgroup_columns / 4) + lane_index() / 4;
 #pragma unroll
@@ -89,37 +91,36 @@ MOEGEN_DEVICE void send_part(const TensorArgs& args, const Staging<P, T>& stagin
 }
 
 /// Stages the parts of the tile from row Row on; all but the last also leave.
-template <class P, class T, uint32_t Row, class Finish, uint32_t Floats>
-MOEGEN_DEVICE void stage_parts(const Finish& finish, const TensorArgs& args, const Staging<P, T>& staging,
-                               const float (&sum)[Floats]) {
+template <uint32_t Row, class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void stage_parts(const FinishTokensN<P, T, Custom, N>& finish, const TensorArgs& args,
+                               const Staging<P, T>& staging, const float (&sum)[N / 2]) {
   constexpr uint32_t kRows = kPartRows<T>, kParts = T::staging_rows / kRows;
   if constexpr (Row == 0 || Row >= T::staging_rows) {
     wait_for_boxes<T, Row == 0 ? 0 : (kParts - 1) * Staging<P, T>::kPanels>(thread_index() % kWarpgroupThreads == 0);
     staging.sync();
   }
   if constexpr (sizeof(typename P::output_dtype) == 4)
-    stage_wide<P, T, Row, kRows>(finish, staging, sum);
+    stage_wide<Row, kRows>(finish, staging, sum);
   else
-    stage_narrow<P, T, Row, kRows>(finish, staging, sum);
-  if constexpr (Row + kRows < 2 * Floats) {
+    stage_narrow<Row, kRows>(finish, staging, sum);
+  if constexpr (Row + kRows < N) {
     if (finish.tile.rows <= Row + kRows) return;
     send_part(args, staging, finish.tile, Row, kRows);
-    stage_parts<P, T, Row + kRows>(finish, args, staging, sum);
+    stage_parts<Row + kRows>(finish, args, staging, sum);
   }
 }
 
 /// Brings a finished tile of this warpgroup on its way but for its last part, which is left in the staging.
-template <class P, class T, class Custom, uint32_t N, uint32_t Floats>
+template <class P, class T, class Custom, uint32_t N>
 MOEGEN_DEVICE void stage_tile(const FinishTokensN<P, T, Custom, N>& finish, const TensorArgs& args,
-                              const Shared<P, T>& shared, uint32_t warpgroup, const float (&sum)[Floats]) {
-  stage_parts<P, T, 0>(finish, args, Staging<P, T>{shared.staging(warpgroup), warpgroup}, sum);
+                              const Shared<P, T>& shared, uint32_t warpgroup, const float (&sum)[N / 2]) {
+  stage_parts<0>(finish, args, Staging<P, T>{shared.staging(warpgroup), warpgroup}, sum);
 }
 
 /// Brings what stage_tile left on its way.
-template <class P, class T, class Custom, uint32_t N>
-MOEGEN_DEVICE void send_last_rows(const FinishTokensN<P, T, Custom, N>& finish, const TensorArgs& args,
-                                  const Shared<P, T>& shared, uint32_t warpgroup) {
-  const Tile& tile = finish.tile;
+template <class P, class T>
+MOEGEN_DEVICE void send_last_rows(const TensorArgs& args, const Shared<P, T>& shared, const Tile& tile,
+                                  uint32_t warpgroup) {
   const uint32_t row = (tile.rows - 1) / kPartRows<T> * kPartRows<T>;
   send_part(args, Staging<P, T>{shared.staging(warpgroup), warpgroup}, tile, row, tile.rows - row);
 }

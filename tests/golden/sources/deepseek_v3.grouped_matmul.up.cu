@@ -2580,36 +2580,44 @@ struct TokenScales {
   }
 };
 
-/// The epilogue's part of one thread: what it loads ahead of the sum, for N tokens, and how a sum becomes values.
-template <class P, class T, class Custom, uint32_t N>
-struct FinishTokensN {
-  const Args& args;
-  const Tile tile;
-  uint32_t column;  // of c, of this thread's first row of weights
+/// A thread's two rows of weights, loaded ahead of the sum.
+template <class P, class T>
+struct WeightRows {
+  uint32_t column;  // of c, of the first
   ColumnTerms<P> terms[2];
-  TokenScales<P, N> tokens;
 
-  MOEGEN_DEVICE FinishTokensN(const Args& arguments, const Tile& where, uint32_t warpgroup)
-      : args(arguments), tile(where) {
+  MOEGEN_DEVICE WeightRows(const Args& args, const Tile& tile, uint32_t warpgroup) {
     constexpr uint32_t kWarpColumns = T::warpgroup_columns / 4;
     column = tile.unit * T::tile_columns + warpgroup * T::warpgroup_columns + warp_index() % 4 * kWarpColumns +
              lane_index() / 4;
     terms[0].load(args, tile.expert, column, false);
     terms[1].load(args, tile.expert, P::gated ? column : column + 8, P::gated);
+  }
+};
+
+/// The epilogue's part of one thread: the scales of N tokens, loaded ahead of the sum, and how a sum becomes values.
+template <class P, class T, class Custom, uint32_t N>
+struct FinishTokensN {
+  using Weights = WeightRows<P, T>;
+  const Args& args;
+  const Tile& tile;
+  const Weights& weights;
+  TokenScales<P, N> tokens;
+
+  MOEGEN_DEVICE FinishTokensN(const Args& arguments, const Tile& where, const Weights& rows)
+      : args(arguments), tile(where), weights(rows) {
     tokens.load(args, tile);
   }
 
-  /// Values of tokens 8 * j + 2 * (lane % 4) and the next, of column + 8 * half. A sum may have fewer tokens than N.
-  template <uint32_t Count>
-  MOEGEN_DEVICE void values(const float (&sum)[Count], uint32_t j, uint32_t half, float (&out)[2]) const {
-    static_assert(Count <= N / 2);
+  /// Values of tokens 8 * j + 2 * (lane % 4) and the next, of column + 8 * half.
+  MOEGEN_DEVICE void values(const float (&sum)[N / 2], uint32_t j, uint32_t half, float (&out)[2]) const {
 #pragma unroll
     for (uint32_t k = 0; k < 2; ++k) {
       const float scale = tokens.get(j, k);
-      const float first = scaled(sum[4 * j + 2 * half + k], scale, terms[half]);
-      const float up = P::gated ? scaled(sum[4 * j + 2 + k], scale, terms[1]) : 0.0f;
+      const float first = scaled(sum[4 * j + 2 * half + k], scale, weights.terms[half]);
+      const float up = P::gated ? scaled(sum[4 * j + 2 + k], scale, weights.terms[1]) : 0.0f;
       const uint32_t token = 8 * j + lane_index() % 4 * 2 + k;
-      out[k] = finished<P, Custom>(args, tile, token, column + 8 * half, first, up);
+      out[k] = finished<P, Custom>(args, tile, token, weights.column + 8 * half, first, up);
     }
   }
 };
@@ -2988,12 +2996,12 @@ struct FloatStaging {
 };
 
 /// Stages tokens [first, first + staging_rows) of the tile.
-template <class P, class T, class Finish, uint32_t Floats>
-MOEGEN_DEVICE void stage_floats(const Finish& finish, const FloatStaging<T>& staging, const float (&sum)[Floats],
-                                uint32_t first) {
-  const uint32_t mine = finish.column - finish.tile.unit * T::tile_columns;
+template <class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void stage_floats(const FinishTokensN<P, T, Custom, N>& finish, const FloatStaging<T>& staging,
+                                const float (&sum)[N / 2], uint32_t first) {
+  const uint32_t mine = finish.weights.column - finish.tile.unit * T::tile_columns;
 #pragma unroll
-  for (uint32_t j = 0; j < Floats / 4; ++j) {
+  for (uint32_t j = 0; j < N / 8; ++j) {
     if (8 * j < first || 8 * j >= first + T::staging_rows) continue;
 #pragma unroll
     for (uint32_t half = 0; half < (P::gated ? 1 : 2); ++half) {
@@ -3016,25 +3024,24 @@ MOEGEN_DEVICE void send_floats(const Args& args, const FloatStaging<T>& staging,
 }
 
 /// Brings a finished tile on its way but for its last rows, which are left in the staging.
-template <class P, class T, class Custom, uint32_t N, uint32_t Floats>
+template <class P, class T, class Custom, uint32_t N>
 MOEGEN_DEVICE void stage_tile(const FinishTokensN<P, T, Custom, N>& finish, const TensorArgs&,
-                              const Shared<P, T>& shared, uint32_t, const float (&sum)[Floats]) {
+                              const Shared<P, T>& shared, uint32_t, const float (&sum)[N / 2]) {
   const FloatStaging<T> staging = {reinterpret_cast<float*>(shared.staging(0))};
 #pragma unroll
-  for (uint32_t first = 0; first < 2 * Floats; first += T::staging_rows) {
-    stage_floats<P>(finish, staging, sum, first);
+  for (uint32_t first = 0; first < N; first += T::staging_rows) {
+    stage_floats(finish, staging, sum, first);
     if (finish.tile.rows <= first + T::staging_rows) break;
     send_floats<P>(finish.args, staging, finish.tile, first, T::staging_rows);
   }
 }
 
 /// Brings what stage_tile left on its way.
-template <class P, class T, class Custom, uint32_t N>
-MOEGEN_DEVICE void send_last_rows(const FinishTokensN<P, T, Custom, N>& finish, const TensorArgs&,
-                                  const Shared<P, T>& shared, uint32_t) {
+template <class P, class T>
+MOEGEN_DEVICE void send_last_rows(const TensorArgs& args, const Shared<P, T>& shared, const Tile& tile, uint32_t) {
   const FloatStaging<T> staging = {reinterpret_cast<float*>(shared.staging(0))};
-  const uint32_t first = (finish.tile.rows - 1) / T::staging_rows * T::staging_rows;
-  send_floats<P>(finish.args, staging, finish.tile, first, finish.tile.rows - first);
+  const uint32_t first = (tile.rows - 1) / T::staging_rows * T::staging_rows;
+  send_floats<P>(args.args, staging, tile, first, tile.rows - first);
 }
 
 }  // namespace moegen::grouped_matmul
@@ -3914,16 +3921,17 @@ MOEGEN_DEVICE void multiply_tokens_m(const TensorArgs& args, const Shared<P, T>&
 }
 
 /// Multiplies a tile and stages its last rows, with the least width that holds it.
-template <class P, class T, uint32_t Index = 0, class Finish>
-MOEGEN_DEVICE void multiply_width(const Finish& finish, const TensorArgs& args, const Shared<P, T>& shared,
-                                  Ring<T>& ring, uint32_t warpgroup) {
+template <class P, class T, class Custom, uint32_t Index = 0, class Weights>
+MOEGEN_DEVICE void multiply_width(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
+                                  const Weights& weights, uint32_t warpgroup) {
   if constexpr (Index + 1 < T::num_widths) {
-    if (finish.tile.rows > T::width(Index))
-      return multiply_width<P, T, Index + 1>(finish, args, shared, ring, warpgroup);
+    if (tile.rows > T::width(Index))
+      return multiply_width<P, T, Custom, Index + 1>(args, shared, ring, tile, weights, warpgroup);
   }
   constexpr uint32_t kWidth = T::width(Index);
+  const typename T::template Finish<P, T, Custom, kWidth> finish(args.args, tile, weights);
   float sum[kWidth / 2];
-  sum_any<P, T, kWidth>(shared, ring, finish.tile.expert, warpgroup, sum);
+  sum_any<P, T, kWidth>(shared, ring, tile.expert, warpgroup, sum);
   stage_tile(finish, args, shared, warpgroup, sum);
   keep_apart<kWidth>();
 }
@@ -3933,10 +3941,10 @@ MOEGEN_DEVICE void multiply_width(const Finish& finish, const TensorArgs& args, 
 template <class P, class T, class Custom>
 MOEGEN_DEVICE void multiply_tokens_n(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring,
                                      const Tile& tile, uint32_t warpgroup) {
-  const typename T::template Finish<P, T, Custom, T::max_tokens> finish(args.args, tile, warpgroup);
+  const typename T::template Finish<P, T, Custom, T::width(0)>::Weights weights(args.args, tile, warpgroup);
   if (tile.expert < 0) pass_stages(shared, ring, kEmptySlices<T>);
-  multiply_width(finish, args, shared, ring, warpgroup);
-  send_last_rows(finish, args, shared, warpgroup);
+  multiply_width<P, T, Custom>(args, shared, ring, tile, weights, warpgroup);
+  send_last_rows(args, shared, tile, warpgroup);
 }
 
 template <class P, class T, class Custom>

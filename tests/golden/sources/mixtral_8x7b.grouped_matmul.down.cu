@@ -1763,36 +1763,44 @@ struct TokenScales {
   }
 };
 
-/// The epilogue's part of one thread: what it loads ahead of the sum, for N tokens, and how a sum becomes values.
-template <class P, class T, class Custom, uint32_t N>
-struct FinishTokensN {
-  const Args& args;
-  const Tile tile;
-  uint32_t column;  // of c, of this thread's first row of weights
+/// A thread's two rows of weights, loaded ahead of the sum.
+template <class P, class T>
+struct WeightRows {
+  uint32_t column;  // of c, of the first
   ColumnTerms<P> terms[2];
-  TokenScales<P, N> tokens;
 
-  MOEGEN_DEVICE FinishTokensN(const Args& arguments, const Tile& where, uint32_t warpgroup)
-      : args(arguments), tile(where) {
+  MOEGEN_DEVICE WeightRows(const Args& args, const Tile& tile, uint32_t warpgroup) {
     constexpr uint32_t kWarpColumns = T::warpgroup_columns / 4;
     column = tile.unit * T::tile_columns + warpgroup * T::warpgroup_columns + warp_index() % 4 * kWarpColumns +
              lane_index() / 4;
     terms[0].load(args, tile.expert, column, false);
     terms[1].load(args, tile.expert, P::gated ? column : column + 8, P::gated);
+  }
+};
+
+/// The epilogue's part of one thread: the scales of N tokens, loaded ahead of the sum, and how a sum becomes values.
+template <class P, class T, class Custom, uint32_t N>
+struct FinishTokensN {
+  using Weights = WeightRows<P, T>;
+  const Args& args;
+  const Tile& tile;
+  const Weights& weights;
+  TokenScales<P, N> tokens;
+
+  MOEGEN_DEVICE FinishTokensN(const Args& arguments, const Tile& where, const Weights& rows)
+      : args(arguments), tile(where), weights(rows) {
     tokens.load(args, tile);
   }
 
-  /// Values of tokens 8 * j + 2 * (lane % 4) and the next, of column + 8 * half. A sum may have fewer tokens than N.
-  template <uint32_t Count>
-  MOEGEN_DEVICE void values(const float (&sum)[Count], uint32_t j, uint32_t half, float (&out)[2]) const {
-    static_assert(Count <= N / 2);
+  /// Values of tokens 8 * j + 2 * (lane % 4) and the next, of column + 8 * half.
+  MOEGEN_DEVICE void values(const float (&sum)[N / 2], uint32_t j, uint32_t half, float (&out)[2]) const {
 #pragma unroll
     for (uint32_t k = 0; k < 2; ++k) {
       const float scale = tokens.get(j, k);
-      const float first = scaled(sum[4 * j + 2 * half + k], scale, terms[half]);
-      const float up = P::gated ? scaled(sum[4 * j + 2 + k], scale, terms[1]) : 0.0f;
+      const float first = scaled(sum[4 * j + 2 * half + k], scale, weights.terms[half]);
+      const float up = P::gated ? scaled(sum[4 * j + 2 + k], scale, weights.terms[1]) : 0.0f;
       const uint32_t token = 8 * j + lane_index() % 4 * 2 + k;
-      out[k] = finished<P, Custom>(args, tile, token, column + 8 * half, first, up);
+      out[k] = finished<P, Custom>(args, tile, token, weights.column + 8 * half, first, up);
     }
   }
 };
@@ -2189,9 +2197,9 @@ namespace moegen::grouped_matmul {
 
 /// Stages Count 8 x 8 matrices of 16-bit values, transposed: matrix m holds tokens 8 * (first + m / kHalves), columns
 /// 8 * (m % kHalves) of this warp's.
-template <class P, class T, uint32_t Count, class Finish, uint32_t Floats>
-MOEGEN_DEVICE void stage_matrices(const Finish& finish, const Staging<P, T>& staging, const float (&sum)[Floats],
-                                  uint32_t first, uint32_t first_row) {
+template <uint32_t Count, class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void stage_matrices(const FinishTokensN<P, T, Custom, N>& finish, const Staging<P, T>& staging,
+                                  const float (&sum)[N / 2], uint32_t first, uint32_t first_row) {
   constexpr uint32_t kHalves = P::gated ? 1 : 2;
   uint32_t registers[Count];
 #pragma unroll
@@ -2207,25 +2215,26 @@ MOEGEN_DEVICE void stage_matrices(const Finish& finish, const Staging<P, T>& sta
 }
 
 /// Stages tokens [Row, Row + Rows) as 16-bit values, up to four matrices at a time.
-template <class P, class T, uint32_t Row, uint32_t Rows, class Finish, uint32_t Floats>
-MOEGEN_DEVICE void stage_narrow(const Finish& finish, const Staging<P, T>& staging, const float (&sum)[Floats]) {
+template <uint32_t Row, uint32_t Rows, class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void stage_narrow(const FinishTokensN<P, T, Custom, N>& finish, const Staging<P, T>& staging,
+                                const float (&sum)[N / 2]) {
   constexpr uint32_t kHalves = P::gated ? 1 : 2, kStep = 4 / kHalves;  // groups of 8 tokens of four matrices
   constexpr uint32_t kBase = Row / T::staging_rows * T::staging_rows;
-  constexpr uint32_t kFirst = Row / 8, kLast = min_of<uint32_t>(2 * Floats, Row + Rows) / 8;
+  constexpr uint32_t kFirst = Row / 8, kLast = min_of<uint32_t>(N, Row + Rows) / 8;
   constexpr uint32_t kWhole = kFirst + (kLast - kFirst) / kStep * kStep, kRest = kLast - kWhole;
   if constexpr (kWhole > kFirst) {
 #pragma unroll
-    for (uint32_t j = kFirst; j < kWhole; j += kStep)
-      stage_matrices<P, T, 4>(finish, staging, sum, j, kBase);
+    for (uint32_t j = kFirst; j < kWhole; j += kStep) stage_matrices<4>(finish, staging, sum, j, kBase);
   }
-  if constexpr (kRest >= 2) stage_matrices<P, T, 2 * kHalves>(finish, staging, sum, kWhole, kBase);
-  if constexpr (kRest % 2 == 1) stage_matrices<P, T, kHalves>(finish, staging, sum, kLast - 1, kBase);
+  if constexpr (kRest >= 2) stage_matrices<2 * kHalves>(finish, staging, sum, kWhole, kBase);
+  if constexpr (kRest % 2 == 1) stage_matrices<kHalves>(finish, staging, sum, kLast - 1, kBase);
 }
 
 /// The same of float values.
-template <class P, class T, uint32_t Row, uint32_t Rows, class Finish, uint32_t Floats>
-MOEGEN_DEVICE void stage_wide(const Finish& finish, const Staging<P, T>& staging, const float (&sum)[Floats]) {
-  constexpr uint32_t kLast = min_of<uint32_t>(2 * Floats, Row + Rows) / 8;
+template <uint32_t Row, uint32_t Rows, class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void stage_wide(const FinishTokensN<P, T, Custom, N>& finish, const Staging<P, T>& staging,
+                              const float (&sum)[N / 2]) {
+  constexpr uint32_t kLast = min_of<uint32_t>(N, Row + Rows) / 8;
   constexpr uint32_t kBase = Row / T::staging_rows * T::staging_rows;
   const uint32_t mine = warp_index() % 4 * (T::warpgroup_columns / 4) + lane_index() / 4;
 #pragma unroll
@@ -2269,37 +2278,36 @@ MOEGEN_DEVICE void send_part(const TensorArgs& args, const Staging<P, T>& stagin
 }
 
 /// Stages the parts of the tile from row Row on; all but the last also leave.
-template <class P, class T, uint32_t Row, class Finish, uint32_t Floats>
-MOEGEN_DEVICE void stage_parts(const Finish& finish, const TensorArgs& args, const Staging<P, T>& staging,
-                               const float (&sum)[Floats]) {
+template <uint32_t Row, class P, class T, class Custom, uint32_t N>
+MOEGEN_DEVICE void stage_parts(const FinishTokensN<P, T, Custom, N>& finish, const TensorArgs& args,
+                               const Staging<P, T>& staging, const float (&sum)[N / 2]) {
   constexpr uint32_t kRows = kPartRows<T>, kParts = T::staging_rows / kRows;
   if constexpr (Row == 0 || Row >= T::staging_rows) {
     wait_for_boxes<T, Row == 0 ? 0 : (kParts - 1) * Staging<P, T>::kPanels>(thread_index() % kWarpgroupThreads == 0);
     staging.sync();
   }
   if constexpr (sizeof(typename P::output_dtype) == 4)
-    stage_wide<P, T, Row, kRows>(finish, staging, sum);
+    stage_wide<Row, kRows>(finish, staging, sum);
   else
-    stage_narrow<P, T, Row, kRows>(finish, staging, sum);
-  if constexpr (Row + kRows < 2 * Floats) {
+    stage_narrow<Row, kRows>(finish, staging, sum);
+  if constexpr (Row + kRows < N) {
     if (finish.tile.rows <= Row + kRows) return;
     send_part(args, staging, finish.tile, Row, kRows);
-    stage_parts<P, T, Row + kRows>(finish, args, staging, sum);
+    stage_parts<Row + kRows>(finish, args, staging, sum);
   }
 }
 
 /// Brings a finished tile of this warpgroup on its way but for its last part, which is left in the staging.
-template <class P, class T, class Custom, uint32_t N, uint32_t Floats>
+template <class P, class T, class Custom, uint32_t N>
 MOEGEN_DEVICE void stage_tile(const FinishTokensN<P, T, Custom, N>& finish, const TensorArgs& args,
-                              const Shared<P, T>& shared, uint32_t warpgroup, const float (&sum)[Floats]) {
-  stage_parts<P, T, 0>(finish, args, Staging<P, T>{shared.staging(warpgroup), warpgroup}, sum);
+                              const Shared<P, T>& shared, uint32_t warpgroup, const float (&sum)[N / 2]) {
+  stage_parts<0>(finish, args, Staging<P, T>{shared.staging(warpgroup), warpgroup}, sum);
 }
 
 /// Brings what stage_tile left on its way.
-template <class P, class T, class Custom, uint32_t N>
-MOEGEN_DEVICE void send_last_rows(const FinishTokensN<P, T, Custom, N>& finish, const TensorArgs& args,
-                                  const Shared<P, T>& shared, uint32_t warpgroup) {
-  const Tile& tile = finish.tile;
+template <class P, class T>
+MOEGEN_DEVICE void send_last_rows(const TensorArgs& args, const Shared<P, T>& shared, const Tile& tile,
+                                  uint32_t warpgroup) {
   const uint32_t row = (tile.rows - 1) / kPartRows<T> * kPartRows<T>;
   send_part(args, Staging<P, T>{shared.staging(warpgroup), warpgroup}, tile, row, tile.rows - row);
 }
@@ -2799,16 +2807,17 @@ MOEGEN_DEVICE void multiply_tokens_m(const TensorArgs& args, const Shared<P, T>&
 }
 
 /// Multiplies a tile and stages its last rows, with the least width that holds it.
-template <class P, class T, uint32_t Index = 0, class Finish>
-MOEGEN_DEVICE void multiply_width(const Finish& finish, const TensorArgs& args, const Shared<P, T>& shared,
-                                  Ring<T>& ring, uint32_t warpgroup) {
+template <class P, class T, class Custom, uint32_t Index = 0, class Weights>
+MOEGEN_DEVICE void multiply_width(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring, const Tile& tile,
+                                  const Weights& weights, uint32_t warpgroup) {
   if constexpr (Index + 1 < T::num_widths) {
-    if (finish.tile.rows > T::width(Index))
-      return multiply_width<P, T, Index + 1>(finish, args, shared, ring, warpgroup);
+    if (tile.rows > T::width(Index))
+      return multiply_width<P, T, Custom, Index + 1>(args, shared, ring, tile, weights, warpgroup);
   }
   constexpr uint32_t kWidth = T::width(Index);
+  const typename T::template Finish<P, T, Custom, kWidth> finish(args.args, tile, weights);
   float sum[kWidth / 2];
-  sum_any<P, T, kWidth>(shared, ring, finish.tile.expert, warpgroup, sum);
+  sum_any<P, T, kWidth>(shared, ring, tile.expert, warpgroup, sum);
   stage_tile(finish, args, shared, warpgroup, sum);
   keep_apart<kWidth>();
 }
@@ -2818,10 +2827,10 @@ MOEGEN_DEVICE void multiply_width(const Finish& finish, const TensorArgs& args, 
 template <class P, class T, class Custom>
 MOEGEN_DEVICE void multiply_tokens_n(const TensorArgs& args, const Shared<P, T>& shared, Ring<T>& ring,
                                      const Tile& tile, uint32_t warpgroup) {
-  const typename T::template Finish<P, T, Custom, T::max_tokens> finish(args.args, tile, warpgroup);
+  const typename T::template Finish<P, T, Custom, T::width(0)>::Weights weights(args.args, tile, warpgroup);
   if (tile.expert < 0) pass_stages(shared, ring, kEmptySlices<T>);
-  multiply_width(finish, args, shared, ring, warpgroup);
-  send_last_rows(finish, args, shared, warpgroup);
+  multiply_width<P, T, Custom>(args, shared, ring, tile, weights, warpgroup);
+  send_last_rows(args, shared, tile, warpgroup);
 }
 
 template <class P, class T, class Custom>
