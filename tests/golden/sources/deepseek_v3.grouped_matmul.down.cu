@@ -2271,8 +2271,8 @@ MOEGEN_DEVICE float scaled(float sum, float token, const ColumnTerms<P>& terms) 
 }
 
 /// What is stored of token `token` of the tile at `column` of c, from one sum or from gate's and up's. Places outside
-/// the tile have values that nobody stores, of the user's expression those of the last place: a branch for each value
-/// would take half of the kernel's compile time.
+/// the tile have values that nobody stores; the user's expression is computed with the last place instead, since a
+/// branch for each value would take half of the kernel's compile time.
 template <class P, class Custom>
 MOEGEN_DEVICE float finished(const Args& args, const Tile& tile, uint32_t token, uint32_t column, float value,
                              float up) {
@@ -2280,9 +2280,11 @@ MOEGEN_DEVICE float finished(const Args& args, const Tile& tile, uint32_t token,
     value = Custom::activate(args, value, up, tile.expert);
   else if constexpr (P::fuse_activation)
     value = Custom::activate(value);
-  if constexpr (P::epilogue)
+  if constexpr (P::epilogue) {
     value = Custom::epilogue(args, value, uint64_t{tile.row} + min_of(token, tile.rows - 1),
                              min_of<uint32_t>(column, P::output_columns - 1), tile.expert);
+    if (P::fuse_quantize && column >= P::output_columns) value = 0.0f;  // no part of its group's scale
+  }
   return value;
 }
 
