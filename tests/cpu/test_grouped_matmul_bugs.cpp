@@ -191,6 +191,40 @@ const std::vector<Edit>& number_edits() {
        .right = "if (first + k < blocks) bring_stage(shared, ring, now, warp, k);",
        .wrong = "if (first + k < blocks) bring_stage(shared, ring, now, warp, k < 1 ? 0 : k - 1);",
        .scheme = kBlocks},
+      {.name = "gathered pieces lie in no swizzle",
+       .file = "grouped_matmul/gather.cuh",
+       .right = "(lane_index() % kPieces ^ row % 8)",
+       .wrong = "(lane_index() % kPieces)",
+       .gather = true},
+      {.name = "pairs for tokens",
+       .file = "grouped_matmul/gather.cuh",
+       .right = "pair_[i] == kNone ? kNone : pair_[i] / P::num_slots",
+       .wrong = "pair_[i] == kNone ? kNone : pair_[i] / P::num_slots == 0 ? 0 : pair_[i] / P::num_slots - 1",
+       .gather = true},
+      {.name = "places of no token get the first one",
+       .file = "grouped_matmul/gather.cuh",
+       .right = "const bool there = inside && from != kNone;",
+       .wrong = "const bool there = inside;",
+       .gather = true},
+      {.name = "what lies past the end of K is read",
+       .file = "grouped_matmul/gather.cuh",
+       .right = "offset < kRowBytes;",
+       .wrong = "offset < kRowBytes + 16;",
+       .gather = true},
+      {.name = "scales of the rows of c for those of a",
+       .file = "grouped_matmul/sum_block128.cuh",
+       .right = "const uint32_t row = gathered.rows.row(i);",
+       .wrong = "const uint32_t row = gathered.rows.row(i) == kNone ? kNone : gathered.rows.row(i) ^ 1;",
+       .scheme = kBlocks,
+       .gather = true},
+  };
+  return edits;
+}
+
+// ---- what leaves ----
+
+const std::vector<Edit>& stored_edits() {
+  static const std::vector<Edit> edits = {
       {.name = "columns past the last are stored, too",
        .file = "grouped_matmul/store.cuh",
        .right = "      if (column + mine >= P::output_columns) continue;\n",
@@ -227,32 +261,6 @@ const std::vector<Edit>& number_edits() {
        .wrong = "rows > 0;",
        .scheme = kBlocks,
        .rows = Rows::many},
-      {.name = "gathered pieces lie in no swizzle",
-       .file = "grouped_matmul/gather.cuh",
-       .right = "(lane_index() % kPieces ^ row % 8)",
-       .wrong = "(lane_index() % kPieces)",
-       .gather = true},
-      {.name = "pairs for tokens",
-       .file = "grouped_matmul/gather.cuh",
-       .right = "pair_[i] == kNone ? kNone : pair_[i] / P::num_slots",
-       .wrong = "pair_[i] == kNone ? kNone : pair_[i] / P::num_slots == 0 ? 0 : pair_[i] / P::num_slots - 1",
-       .gather = true},
-      {.name = "places of no token get the first one",
-       .file = "grouped_matmul/gather.cuh",
-       .right = "const bool there = inside && from != kNone;",
-       .wrong = "const bool there = inside;",
-       .gather = true},
-      {.name = "what lies past the end of K is read",
-       .file = "grouped_matmul/gather.cuh",
-       .right = "offset < kRowBytes;",
-       .wrong = "offset < kRowBytes + 16;",
-       .gather = true},
-      {.name = "scales of the rows of c for those of a",
-       .file = "grouped_matmul/sum_block128.cuh",
-       .right = "const uint32_t row = gathered.rows.row(i);",
-       .wrong = "const uint32_t row = gathered.rows.row(i) == kNone ? kNone : gathered.rows.row(i) ^ 1;",
-       .scheme = kBlocks,
-       .gather = true},
   };
   return edits;
 }
@@ -512,6 +520,7 @@ TEST_CASE("every edit has its place in the templates") {
   for (const Edit& edit : pipeline_edits()) test::EditedTemplates{edit};
   for (const Edit& edit : gathering_edits()) test::EditedTemplates{edit};
   for (const Edit& edit : number_edits()) test::EditedTemplates{edit};
+  for (const Edit& edit : stored_edits()) test::EditedTemplates{edit};
   for (const Edit& edit : joined_edits()) test::EditedTemplates{edit};
   for (const Edit& edit : deal_edits()) test::EditedTemplates{edit};
   for (const Edit& edit : mx_edits()) test::EditedTemplates{edit};
@@ -562,6 +571,10 @@ TEST_CASE("every edit of joined tiles is caught" * doctest::skip()) {
 
 TEST_CASE("every edit of the numbers is caught" * doctest::skip()) {
   for (const Edit& edit : number_edits()) check_edit(edit);
+}
+
+TEST_CASE("every edit of what leaves is caught" * doctest::skip()) {
+  for (const Edit& edit : stored_edits()) check_edit(edit);
 }
 
 TEST_CASE("every edit of mxfp8 is caught" * doctest::skip()) {
